@@ -1,0 +1,22 @@
+"""Django signals, sent with ``send_robust``: a receiver that raises is logged and harms nothing.
+
+Each is sent with ``sender=None`` and ``queue`` (str), ``task_id`` (str), and:
+
+- ``task_enqueued``: ``kind``, ``duplicate``; in the process that enqueued, once Redis has it.
+- ``task_started``: ``task``; in the thread or event loop that is about to run it.
+- ``task_succeeded``: ``task``; after the handler returned, before the acknowledgement.
+- ``task_retried``: ``task`` (None where it could not be decoded), ``failure``, ``delay`` (s);
+  once Redis has it.
+- ``task_dead_lettered``: ``task`` (None where it could not be decoded), ``failure``, ``reason``;
+  once Redis has it.
+"""
+
+from __future__ import annotations
+
+from django.dispatch import Signal
+
+task_enqueued = Signal()
+task_started = Signal()
+task_succeeded = Signal()
+task_retried = Signal()
+task_dead_lettered = Signal()
