@@ -1,0 +1,57 @@
+"""Settings of the tests, and of the commands that tests start as processes of their own.
+
+A process that a test starts (``redq.manage``, ``redq.spawn`` in ``tests/harness.py``) is told by
+environment variables what the test itself has by ``override_settings``:
+
+``REDQ_TEST_URL``       the server; without it nobody listens there, so that a test that forgot
+                        its fixture fails at once
+``REDQ_TEST_REDQ``      the setting ``REDQ``, as JSON
+``REDQ_TEST_APPS``      more installed apps, separated by commas
+``REDQ_TEST_DATABASE``  the path of a SQLite file; without it the database is in memory
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+SECRET_KEY = "for tests only"
+USE_TZ = True
+TIME_ZONE = "UTC"
+ROOT_URLCONF = "tests.urls"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django_redq",
+    *filter(None, os.environ.get("REDQ_TEST_APPS", "").split(",")),
+]
+
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": os.environ.get("REDQ_TEST_DATABASE", ":memory:"),
+    }
+}
+
+CACHES: dict[str, dict[str, Any]] = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    "redq": {
+        "BACKEND": "django_redq.cache.QueueCache",
+        "LOCATION": os.environ.get("REDQ_TEST_URL", "redis://127.0.0.1:1/0"),
+    },
+}
+
+REDQ: dict[str, Any] = {
+    "NAMESPACE": "redq-test",
+    "CONNECTION": {"CACHE": "redq"},
+    "QUEUES": {
+        "default": {"SHARDS": 1},
+        "email": {"SHARDS": 4},
+        "webhook": {"SHARDS": 2, "RETRY": {"POLICY": "fixed", "INTERVAL": 0.05}},
+    },
+}
+if "REDQ_TEST_REDQ" in os.environ:
+    REDQ = json.loads(os.environ["REDQ_TEST_REDQ"])
