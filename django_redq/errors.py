@@ -132,7 +132,7 @@ class HandlerTimeout(BaseException):
     """
 
 
-class Retry(Exception):  # noqa: N818 - a request to the engine, not a fault
+class Retry(Exception):
     """Raise from a handler to have the task run again, after ``delay`` or as the policy says.
 
     Args:
@@ -146,7 +146,7 @@ class Retry(Exception):  # noqa: N818 - a request to the engine, not a fault
         super().__init__(reason or "the handler asked for a retry")
 
 
-class Reject(Exception):  # noqa: N818 - a request to the engine, not a fault
+class Reject(Exception):
     """Raise from a handler to dead-letter the task at once, however many attempts are left."""
 
     def __init__(self, reason: str = "") -> None:

@@ -41,7 +41,9 @@ def _valkey() -> Flavour:
 def _system() -> Flavour:
     path = shutil.which("redis-server")
     if path is None:
-        return Flavour("system", None, "no redis-server on PATH; on Debian: apt install redis-server")
+        return Flavour(
+            "system", None, "no redis-server on PATH; on Debian: apt install redis-server"
+        )
     return _found("system", Path(path), path)
 
 

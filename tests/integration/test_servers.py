@@ -46,7 +46,9 @@ def test_a_process_gets_the_settings_of_the_test(redq: Redq) -> None:
 
     shown = redq.manage("shell", "--no-imports", "-c", code)
 
-    assert shown.stdout.split("\n")[0] == f"{redq.namespace} {{'other': {{'SHARDS': 3}}}} {redq.url}"
+    assert (
+        shown.stdout.split("\n")[0] == f"{redq.namespace} {{'other': {{'SHARDS': 3}}}} {redq.url}"
+    )
 
 
 def test_data_outlive_the_restart_of_an_own_server(own_redq: Redq) -> None:
