@@ -1,0 +1,69 @@
+"""What can go wrong between us and Redis, sorted by what to do about it."""
+
+from __future__ import annotations
+
+import redis
+
+REDIS_ERRORS: tuple[type[Exception], ...] = (redis.RedisError, OSError)
+"""Everything that a round trip may raise."""
+
+_PASSING = (
+    "LOADING",
+    "READONLY",
+    "MASTERDOWN",
+    "UNBLOCKED",
+    "BUSY",
+    "OOM",
+    "NOREPLICAS",
+    "MISCONF",
+    "TRYAGAIN",
+    "CLUSTERDOWN",
+)
+"""Answers that name a state of the server, not a fault of the call (redis-py 8 has classes for
+some of them only, and each is a ResponseError, no ConnectionError)."""
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether the server is away or in a state that passes, so that the same call may work later."""
+    if isinstance(error, (redis.ConnectionError, redis.TimeoutError, OSError)):
+        return True
+    return isinstance(error, redis.ResponseError) and _says(error, *_PASSING)
+
+
+def wants_new_connection(error: BaseException) -> bool:
+    """Whether the connection leads to a server that was demoted meanwhile."""
+    return isinstance(error, redis.ResponseError) and _says(error, "READONLY", "UNBLOCKED")
+
+
+def is_cross_slot(error: BaseException) -> bool:
+    """Whether the server is cluster-enabled and refuses keys of several slots in one script."""
+    return isinstance(error, redis.ResponseError) and (
+        "CROSSSLOT" in str(error) or "same slot" in str(error)
+    )
+
+
+def lacks_permission(error: BaseException) -> bool:
+    """Whether the user of the connection may not do this."""
+    return isinstance(error, redis.exceptions.NoPermissionError) or (
+        isinstance(error, redis.ResponseError) and "NOPERM" in str(error)
+    )
+
+
+def in_words(error: BaseException) -> str:
+    """The error as one short line for a log."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+def _says(error: redis.ResponseError, *words: str) -> bool:
+    # redis-py strips the prefix of the errors it has a class for; the class's name keeps it.
+    message = str(error)
+    named = {
+        redis.exceptions.BusyLoadingError: "LOADING",
+        redis.exceptions.ReadOnlyError: "READONLY",
+        redis.exceptions.OutOfMemoryError: "OOM",
+    }
+    prefix = next((word for kind, word in named.items() if isinstance(error, kind)), "")
+    if prefix in words:
+        return True
+    # An error inside a script bears the script's name before or after the server's word.
+    return any(message.startswith(word) or f" {word} " in message[:120] for word in words)

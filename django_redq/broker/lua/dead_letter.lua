@@ -1,0 +1,45 @@
+-- Settles a task that gets no further attempt: to the dead letters, its payload kept for a replay.
+-- KEYS   stream payload state entry dlq meta
+-- ARGV   group consumer now min_idle id entry_id count new_state reason kind error exception_type traceback attempts
+-- REPLY  1 settled, 0 stale, 2 it was settled before
+-- `min_idle` (ms) is 0 for one's own delivery; who buries a vanished owner's gives that owner as `consumer`.
+-- Where the payload is missing the letter is a tombstone: it has no task ID to be found by, only its entry ID.
+local stream, payload, state, entry, dlq, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local group, consumer, now, min_idle, id, entry_id, count, new_state = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local reason, kind, error, exception_type, traceback, attempts = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
+--@include clock digits pending_row place_of holds
+
+local function buried_before()
+  local dead = string.match(redis.call('HGET', entry, id) or '', '^dlq (%S+)')
+  local letter = dead and redis.call('XRANGE', dlq, dead, dead)[1]
+  for i = 1, letter and #letter[2] or 0, 2 do
+    if letter[2][i] == 'entry' then
+      return letter[2][i + 1] == entry_id
+    end
+  end
+  return false
+end
+
+local verdict, row = holds(stream, entry, group, consumer, id, entry_id, count)
+if verdict == 'settled' then
+  return 2
+elseif verdict == 'stale' or (row and row[3] < tonumber(min_idle)) then
+  return buried_before() and 2 or 0
+end
+
+local has_payload = redis.call('HEXISTS', payload, id) == 1
+local dead = redis.call('XADD', dlq, '*', 'id', id, 'reason', has_payload and reason or 'missing_payload',
+  'kind', kind, 'error', error, 'type', exception_type, 'traceback', traceback, 'attempts', attempts,
+  'at', digits(clock(now)), 'entry', entry_id, 'consumer', consumer)
+if has_payload then
+  redis.call('HSET', entry, id, 'dlq ' .. dead)
+  redis.call('HSET', state, id, new_state)
+else
+  redis.call('HDEL', entry, id)
+  redis.call('HDEL', state, id)
+  redis.call('HINCRBY', meta, 'tombstones', 1)
+end
+redis.pcall('XACK', stream, group, entry_id)
+redis.call('XDEL', stream, entry_id)
+redis.call('HINCRBY', meta, 'dead', 1)
+return 1

@@ -1,0 +1,8 @@
+-- clock(given) -> ms since the epoch: the caller's clock where one was brought, else Redis' own.
+local function clock(given)
+  if given ~= '' then
+    return tonumber(given)
+  end
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end

@@ -1,0 +1,67 @@
+-- Gives tasks whose place was taken from Redis a place again, a few a call.
+-- KEYS   delay payload state entry stream dlq meta
+-- ARGV   now grace_ms cursor count wake_channel shard
+-- REPLY  {next cursor, '0' when through; how many were put back}
+-- Nothing is scanned while the sizes agree: every payload is in `delay` or in `entry`, and every entry in
+-- `stream` or, but for tombstones, in `dlq`. A task whose stream entry vanished may be running: its holder
+-- gets `grace_ms` to say so (renew.lua) before it is put back.
+local delay, payload, state, entry, stream, dlq, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local now, grace_ms, cursor, count, wake_channel, shard = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+--@include clock digits put_ready tell
+
+local function balanced()
+  local places = redis.call('HLEN', entry)
+  local tombstones = tonumber(redis.call('HGET', meta, 'tombstones') or 0)
+  return redis.call('HLEN', payload) == redis.call('ZCARD', delay) + places
+    and places == redis.call('XLEN', stream) + redis.call('XLEN', dlq) - tombstones
+end
+
+if cursor == '0' and balanced() then
+  return {'0', 0}
+end
+now = clock(now)
+
+local function put_back_dead(id)
+  local attempts = string.match(redis.call('HGET', state, id) or '', '^%d+') or '0'
+  local dead = redis.call('XADD', dlq, '*', 'id', id, 'reason', 'exhausted', 'kind', '',
+    'error', 'its dead letter had vanished from Redis and was put back', 'type', '', 'traceback', '',
+    'attempts', attempts, 'at', digits(now), 'entry', '', 'consumer', '')
+  redis.call('HSET', entry, id, 'dlq ' .. dead)
+end
+
+-- 1 where a task got a new place.
+local function repair(id)
+  if redis.call('ZSCORE', delay, id) then
+    return 0
+  end
+  local place = redis.call('HGET', entry, id)
+  local dead = string.match(place or '', '^dlq (%S+)')
+  if dead then
+    if redis.call('XRANGE', dlq, dead, dead)[1] then
+      return 0
+    end
+    put_back_dead(id)
+    return 1
+  end
+  local entry_id, held_until = string.match(place or '', '^(%S+) ?(%d*)')
+  if entry_id and redis.call('XRANGE', stream, entry_id, entry_id)[1] then
+    return 0
+  elseif entry_id and held_until == '' then
+    redis.call('HSET', entry, id, entry_id .. ' ' .. digits(now + tonumber(grace_ms)))
+    return 0
+  elseif entry_id and tonumber(held_until) > now then
+    return 0
+  end
+  put_ready(stream, entry, id)
+  return 1
+end
+
+local page = redis.call('HSCAN', payload, cursor, 'COUNT', count)
+local put_back = 0
+for i = 1, #page[2], 2 do
+  put_back = put_back + repair(page[2][i])
+end
+if put_back > 0 then
+  tell(wake_channel, shard)
+end
+return {page[1], put_back}

@@ -1,0 +1,238 @@
+"""Runs the calls on a blocking client, one or many in a round trip."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+import redis
+
+from django_redq.broker import calls, faults, operator_calls
+from django_redq.broker.calls import Call, Shard, Submission
+from django_redq.broker.connection import make_client
+from django_redq.broker.delivery import FetchItem
+from django_redq.broker.keys import shard_of
+from django_redq.broker.operator_calls import Snapshot
+from django_redq.broker.scripts import script
+from django_redq.conf import Config, QueueConfig, get_config
+from django_redq.errors import ConfigurationError
+
+ReplyT = TypeVar("ReplyT")
+
+
+def command_of(call: Call[Any]) -> tuple[Any, ...]:
+    """The call by the script's SHA."""
+    return ("EVALSHA", script(call.script).sha, len(call.keys), *call.keys, *call.args)
+
+
+def full_command_of(call: Call[Any]) -> tuple[Any, ...]:
+    """The call with the whole script: for a server that does not know it (any more)."""
+    return ("EVAL", script(call.script).source, len(call.keys), *call.keys, *call.args)
+
+
+def shard_for(config: Config, queue: QueueConfig, number: int) -> Shard:
+    return Shard(config.namespace, queue.name, number, queue.group)
+
+
+def shards_for(config: Config, queue: QueueConfig) -> list[Shard]:
+    """All shards of a queue."""
+    return [shard_for(config, queue, number) for number in range(queue.shards)]
+
+
+def check_layout(queue: QueueConfig, stands: operator_calls.Declared) -> None:
+    """Compares a queue's settings with what Redis says of it.
+
+    Raises:
+        ConfigurationError: they disagree; both values and the way out are named.
+    """
+    wanted = (operator_calls.LAYOUT, str(queue.shards), queue.group)
+    found = (stands.layout, stands.shards, stands.group)
+    names = ("layout version", "SHARDS", "GROUP")
+    faults_found = [
+        f"queue {queue.name!r}: its {name} is {mine!r} here and {theirs!r} in Redis. "
+        "Set it back, or drain the queue and delete its keys before changing it"
+        for name, mine, theirs in zip(names, wanted, found, strict=True)
+        if mine != theirs
+    ]
+    if faults_found:
+        raise ConfigurationError(*faults_found)
+
+
+def enqueue_calls(
+    config: Config, submissions: Sequence[Submission], now_ms: int | None
+) -> Iterator[tuple[list[int], Call[list[bool]]]]:
+    """The script calls for these tasks, each with the positions it covers; bounded in size."""
+    by_shard: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for position, task in enumerate(submissions):
+        by_shard[task.queue, task.shard].append(position)
+    for (queue, number), positions in by_shard.items():
+        shard = shard_for(config, config.queue(queue), number)
+        for part in _bounded(submissions, positions):
+            tasks = (submissions[position] for position in part)
+            yield part, calls.enqueue(shard, tasks, calls.clock(now_ms))
+
+
+def _bounded(submissions: Sequence[Submission], positions: list[int]) -> Iterator[list[int]]:
+    part: list[int] = []
+    size = 0
+    for position in positions:
+        length = len(submissions[position].body)
+        full = len(part) == calls.MAX_SCRIPT_TASKS or size + length > calls.MAX_SCRIPT_BYTES
+        if part and full:
+            yield part
+            part, size = [], 0
+        part.append(position)
+        size += length
+    if part:
+        yield part
+
+
+class Broker:
+    """The engine's verbs on one server, over connections of its own."""
+
+    def __init__(self, config: Config, client: redis.Redis | None = None) -> None:
+        self.config = config
+        self.client = client or make_client(config.connection)
+        self.spans_shards = True
+        """Whether one script may touch several shards; found out by trying."""
+        self._opened: set[str] = set()
+
+    def run(self, call: Call[ReplyT]) -> ReplyT:
+        """One call, one round trip.
+
+        Raises:
+            redis.RedisError: what redis-py raises; nothing is sent again by us.
+        """
+        try:
+            return call.read(self.client.execute_command(*command_of(call)))
+        except redis.exceptions.NoScriptError:
+            return call.read(self.client.execute_command(*full_command_of(call)))
+
+    def run_many(self, batch: Sequence[Call[Any]]) -> list[Any]:
+        """Many calls, one round trip; in order, an exception in the place of a call that failed.
+
+        Raises:
+            redis.RedisError: the round trip itself failed; which calls were done is not known.
+        """
+        replies = self._pipeline([command_of(call) for call in batch])
+        unknown = [
+            at for at, reply in enumerate(replies) if isinstance(reply, redis.exceptions.NoScriptError)
+        ]
+        if unknown:
+            again = self._pipeline([full_command_of(batch[at]) for at in unknown])
+            for at, reply in zip(unknown, again, strict=True):
+                replies[at] = reply
+        return [
+            reply if isinstance(reply, Exception) else call.read(reply)
+            for call, reply in zip(batch, replies, strict=True)
+        ]
+
+    def _pipeline(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        if not commands:
+            return []
+        with self.client.pipeline(transaction=False) as pipe:
+            for command in commands:
+                pipe.execute_command(*command)
+            replies: list[Any] = pipe.execute(raise_on_error=False)
+        for reply in replies:
+            if isinstance(reply, Exception) and faults.wants_new_connection(reply):
+                self.client.connection_pool.disconnect()
+                break
+        return replies
+
+    def open(self, queue: QueueConfig) -> None:
+        """Compares the queue's settings with Redis once a process, writing them where none are.
+
+        Raises:
+            ConfigurationError: they disagree.
+        """
+        if queue.name in self._opened:
+            return
+        shards = shards_for(self.config, queue)
+        check_layout(queue, self.run(operator_calls.declare(shards[0], queue.shards)))
+        self._opened.add(queue.name)
+
+    def enqueue(
+        self, submissions: Sequence[Submission], now_ms: int | None = None
+    ) -> list[bool | Exception]:
+        """New tasks in, in one round trip; for each True (in), False (a duplicate) or its error."""
+        for name in {task.queue for task in submissions}:
+            self.open(self.config.queue(name))
+        planned = list(enqueue_calls(self.config, submissions, now_ms))
+        replies = self.run_many([call for _, call in planned])
+        return spread_replies(len(submissions), [part for part, _ in planned], replies)
+
+    def cancel(self, queue: str, task_id: str) -> bool:
+        """Takes a SCHEDULED or READY task out."""
+        return self.run(operator_calls.cancel(self._shard_of(queue, task_id), task_id))
+
+    def inspect(self, queue: str, task_id: str) -> Snapshot | None:
+        """Where a task is; None where there is none of this ID."""
+        return self.run(operator_calls.inspect(self._shard_of(queue, task_id), task_id))
+
+    def _shard_of(self, queue: str, task_id: str) -> Shard:
+        settings = self.config.queue(queue)
+        self.open(settings)
+        return shard_for(self.config, settings, shard_of(task_id, settings.shards))
+
+    def fetch_calls(
+        self, shards: Sequence[Shard], consumer: str, limit: int, *, alone: bool
+    ) -> list[Call[list[FetchItem]]]:
+        """One script over all shards; where the server refuses that, one a shard.
+
+        Then ``limit`` is shared out, so that all of them together bring no more.
+        """
+        if self.spans_shards:
+            return [calls.fetch(shards, consumer, limit, alone=alone)]
+        if alone:
+            return [calls.fetch([shard], consumer, 1, alone=True) for shard in shards[:1]]
+        each, more = divmod(limit, len(shards))
+        limits = [each + (at < more) for at in range(len(shards))]
+        return [
+            calls.fetch([shard], consumer, share, alone=False)
+            for shard, share in zip(shards, limits, strict=True)
+            if share
+        ]
+
+    def learn(self, replies: Sequence[Any]) -> bool:
+        """Notes from a reply that this server wants one script a shard; True where it did."""
+        if self.spans_shards and any(
+            isinstance(reply, Exception) and faults.is_cross_slot(reply) for reply in replies
+        ):
+            self.spans_shards = False
+            return True
+        return False
+
+    def close(self) -> None:
+        """Closes its connections."""
+        self.client.close()
+
+
+def spread_replies(
+    size: int, parts: Sequence[list[int]], replies: Sequence[Any]
+) -> list[bool | Exception]:
+    """The replies of batched calls in the order of the tasks."""
+    results: list[bool | Exception] = [False] * size
+    for part, reply in zip(parts, replies, strict=True):
+        for offset, position in enumerate(part):
+            results[position] = reply if isinstance(reply, Exception) else reply[offset]
+    return results
+
+
+_lock = threading.Lock()
+_shared: Broker | None = None
+
+
+def get_broker() -> Broker:
+    """The process's broker for the configuration as it is now."""
+    global _shared  # noqa: PLW0603 - one pool a process is the point
+    config = get_config()
+    if _shared is None or _shared.config is not config:
+        with _lock:
+            if _shared is None or _shared.config is not config:
+                if _shared is not None:
+                    _shared.close()
+                _shared = Broker(config)
+    return _shared
