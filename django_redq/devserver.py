@@ -16,7 +16,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -24,8 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from django_redq import keeper
 from django_redq.errors import RedqError
+from django_redq.keeper import Kept
 
 HOST = "127.0.0.1"
 # Below the range from which systems choose the local port of an outgoing connection (32768 and up
@@ -113,11 +112,10 @@ class DevServer:
         self.append_only = append_only
         self.unix_socket = Path(unix_socket) if unix_socket is not None else None
         self.options = dict(options or {})
-        self._given_port = port
-        self._port: int | None = port
+        self._port = port
         self._data_dir = Path(data_dir).resolve() if data_dir is not None else None
         self._is_temporary = data_dir is None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Kept | None = None
         self._log_start = 0
 
     def __enter__(self) -> Self:
@@ -167,7 +165,7 @@ class DevServer:
     @property
     def is_running(self) -> bool:
         """Whether its process lives; a paused one does."""
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and self._process.is_running
 
     @property
     def log(self) -> str:
@@ -198,18 +196,14 @@ class DevServer:
         if self._process is not None:
             self._signal(signal.SIGTERM)
             self._signal(signal.SIGCONT)
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(STOP_TIMEOUT)
-            except subprocess.TimeoutExpired:
-                self._signal(signal.SIGKILL)
             self._reap()
         self._remove_temporary()
 
     def kill(self) -> None:
         """End it at once, as a crash would; what it keeps on disk stays for :meth:`start`."""
-        if self._process is not None:
-            self._signal(signal.SIGKILL)
-            self._reap()
+        self._reap()
 
     def restart(self) -> None:
         """Stop it as a crash would and start it again, on the same port and data."""
@@ -234,52 +228,40 @@ class DevServer:
             DevServerError: it was not started.
             subprocess.TimeoutExpired: it still runs.
         """
-        if self._process is None:
-            raise DevServerError("the development server is not running")
-        return self._process.wait(timeout)
+        return self._running().wait(timeout)
 
     def _start_on_a_port(self) -> None:
-        for is_last in (False, False, True):
-            if self._port is None:
-                self._port = free_port()
-            self._launch()
+        tries = 3 if self._port is None else 1  # A free port may be taken before we listen there.
+        for _ in range(tries):
+            port = free_port() if tries > 1 else self.port
+            self._launch(port)
             if self._wait_until_ready():
+                self._port = port
                 return
-            taken = _PORT_TAKEN in self._new_log().lower()
-            if self._given_port is not None or is_last or not taken:
+            if _PORT_TAKEN not in self._new_log().lower():
                 break
-            self._port = None  # Somebody was faster than us: try another.
-        raise DevServerError(
-            f"{self.binary.name} did not start on port {self._port}; the end of its log:\n"
-            + "\n".join(self._new_log().splitlines()[-10:])
-        )
+        else:
+            raise DevServerError(f"port {port} of {HOST} is taken by another program")
+        end = "\n".join(self._new_log().splitlines()[-10:])
+        raise DevServerError(f"{self.binary.name} did not start; the end of its log:\n{end}")
 
-    def _launch(self) -> None:
+    def _launch(self, port: int) -> None:
         self.kill()
         config = self.data_dir / "server.conf"
-        config.write_text(self._configuration())
+        config.write_text(self._configuration(port))
         with (self.data_dir / "server.log").open("ab") as log:
             self._log_start = log.tell()
-            # A session of its own: a Ctrl-C in the terminal is for those who use the server; it
-            # has to be there until they have put their work away.
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-I", "-S", keeper.__file__),
-                    str(self.data_dir) if self._is_temporary else "",
-                    *(str(self.binary), config.name),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
+            self._process = Kept(
+                [str(self.binary), config.name],
+                litter=self.data_dir if self._is_temporary else None,
+                output=log,
                 cwd=self.data_dir,
-                bufsize=0,
-                start_new_session=True,
             )
 
-    def _configuration(self) -> str:
+    def _configuration(self, port: int) -> str:
         lines = {
             "bind": HOST,
-            "port": str(self.port),
+            "port": str(port),
             "dir": ".",
             "daemonize": "no",
             "save": '""',
@@ -313,17 +295,16 @@ class DevServer:
             return log.read().decode(errors="replace")
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._process is None or self._process.stdin is None:
+        self._running().signal(number)
+
+    def _running(self) -> Kept:
+        if self._process is None:
             raise DevServerError("the development server is not running")
-        # A broken pipe: it has ended by itself, and the signal has nobody to reach.
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(b"%d\n" % number)
+        return self._process
 
     def _reap(self) -> None:
         if self._process is not None:
-            self._process.wait()
-            if self._process.stdin is not None:
-                self._process.stdin.close()
+            self._process.close()
             self._process = None
 
     def _remove_temporary(self) -> None:

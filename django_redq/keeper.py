@@ -1,58 +1,143 @@
-"""The process between a development server and its starter: the server never outlives both.
+"""A process that never outlives the one that started it, not even after ``kill -9``.
 
-``devserver`` runs this file as a script, ``python -I -S keeper.py LITTER SERVER ARGUMENT ...``. It
-needs nothing but the standard library, imports nothing of ours, and asks no more of the system
-than pipes and signals:
+Both ends of one pipe are here. :class:`Kept` is the starter's. At the other end this file runs as a
+script, ``python -I -S keeper.py LITTER COMMAND ...``: the keeper, between the two. It needs only
+the standard library, imports nothing of ours, and asks no more of the system than pipes and
+signals:
 
-* Each line of its standard input is a signal number, passed on to the server. The keeper alone
-  reaps the server, so no signal can hit a stranger who got the process ID after it.
-* The end of its standard input means that the starter is gone, ``kill -9`` included, since the
-  kernel closes the pipe then; the server is killed, and the directory LITTER removed unless that
-  is empty. (Linux' parent-death signal would come already when the *thread* that started the
-  server ends.)
-* It ends with the server, and with the server's exit code.
+* Each line that it reads is a signal number, passed on to the command. The keeper alone reaps the
+  command, so no signal can hit a stranger who got the process ID after it.
+* The end of the pipe means that the starter is gone: the kernel closes it, whatever the starter
+  died of. Then the command is killed with all of its process group, and the directory LITTER
+  removed unless that is empty. (Linux' parent-death signal would come already when the *thread*
+  that started the command ends, and it reaches children only.)
+* It ends with the command, and with the command's exit code.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
 
 
-def keep(server: subprocess.Popen[bytes], orders: Iterable[bytes], litter: str) -> int:
-    """Pass the signals in ``orders`` on to ``server``; when they end, kill it and remove ``litter``.
+class Kept:
+    """A running command and its keeper, in a session of their own.
+
+    A Ctrl-C in the terminal does not reach them, so that a server is there until those who use it
+    have put their work away.
+
+    Args:
+        command: the program and its arguments.
+        litter: a directory to remove if this process dies.
+        output: where both output streams go; ``subprocess.PIPE`` opens :attr:`output`.
+        cwd, env: as of :class:`subprocess.Popen`.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        litter: Path | None = None,
+        output: int | IO[bytes] | None = None,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        keeper = (sys.executable, "-I", "-S", __file__)
+        self._process = subprocess.Popen(
+            [*keeper, str(litter or ""), *command],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT if output is not None else None,
+            cwd=cwd,
+            env=env,
+            bufsize=0,
+            start_new_session=True,
+        )
+
+    @property
+    def output(self) -> IO[bytes]:
+        """What the command prints, where a pipe was asked for."""
+        if self._process.stdout is None:
+            raise ValueError("the output goes elsewhere")
+        return self._process.stdout
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the command has not ended yet."""
+        return self._process.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the command a signal; nothing happens where it has ended."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.write(b"%d\n" % number)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until the command ends, at most ``timeout`` seconds.
+
+        Returns:
+            Its exit code; 128 + N of a signal N.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs.
+        """
+        return self._process.wait(timeout)
+
+    def close(self) -> None:
+        """Kill the command if it still runs, and close the pipes."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def keep(command: subprocess.Popen[bytes], orders: Iterable[bytes]) -> int | None:
+    """Pass the signals in ``orders`` on to ``command``, and kill it when there are no more.
 
     Returns:
-        The exit code of the server, as a shell tells it: 128 + N of a signal N.
+        The exit code of the command, or None if it was killed since the orders ended.
     """
     orphaned = threading.Event()
 
     def obey() -> None:
         for line in orders:
-            server.send_signal(int(line))
+            command.send_signal(int(line))
         orphaned.set()
-        server.kill()
+        command.kill()
 
     threading.Thread(target=obey, daemon=True).start()
-    code = server.wait()
-    if orphaned.is_set() and litter:
-        shutil.rmtree(litter, ignore_errors=True)
+    code = command.wait()
+    if orphaned.is_set():
+        return None
     return code if code >= 0 else 128 - code
 
 
 def main() -> int:
     """Start and keep the command that the command line names."""
-    litter, *command = sys.argv[1:]
-    server = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    litter, *arguments = sys.argv[1:]
+    command = subprocess.Popen(arguments, stdin=subprocess.DEVNULL)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda got, _frame: server.send_signal(got))
+        signal.signal(number, lambda got, _frame: command.send_signal(got))
     # Unbuffered: a thread that waits in a buffered standard input holds its lock, and Python
     # cannot shut down then.
-    return keep(server, open(sys.stdin.fileno(), "rb", buffering=0, closefd=False), litter)
+    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as orders:
+        code = keep(command, orders)
+    if code is not None:
+        return code
+    if litter:
+        shutil.rmtree(litter, ignore_errors=True)
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)  # What the command has started, and this process.
+    return 1
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,14 @@ from django_redq.devserver import DevServer
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 60.0
 """Seconds after which a wait for something that has to come fails the test."""
+
+
+def until(condition: Callable[[], object], timeout: float = PATIENCE) -> None:
+    """Wait for what nobody tells of; where there is an event, wait for that instead."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout} s in vain"
+        time.sleep(0.01)
 
 
 class Process:
