@@ -125,6 +125,10 @@ class EnqueueFailed(RedqError):
         super().__init__(f"{len(self.tasks)} task(s) not enqueued after commit: {shown}{more}")
 
 
+class ClearRefused(RedqError, RuntimeError):
+    """``clear()`` on the cache alias of the queues: FLUSHDB would take every task."""
+
+
 class HandlerTimeout(BaseException):
     """Raised into a handler that runs longer than its ``timeout``.
 
