@@ -59,7 +59,7 @@ $(VENV)/.installed-%: pyproject.toml $(RUN)
 
 # Not every Python that is found can make an environment: Debian has ensurepip in a package apart.
 $(RUN):
-	@missing='python3.11 (or later) and its venv module'; \
+	@missing='python3-venv (outside Debian and Ubuntu: python3.11 or later)'; \
 	for python in "$$PYTHON" python3.14 python3.13 python3.12 python3.11 python3; do \
 		test -n "$$python" || continue; \
 		version=$$("$$python" -c 'import sys; v = sys.version_info; print("python%d.%d" % v[:2]); sys.exit(v < (3, 11))' 2>/dev/null) \
