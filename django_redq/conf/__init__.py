@@ -25,6 +25,7 @@ from django_redq.conf.config import (
     retry_policy,
 )
 from django_redq.conf.connection import ConnectionConfig
+from django_redq.conf.connection import connection as read_connection
 from django_redq.conf.rules import RuleError, a
 from django_redq.errors import ConfigurationError, InvalidArgument
 
@@ -36,6 +37,7 @@ __all__ = [
     "cache_settings",
     "connection_factory",
     "find_faults",
+    "find_parts",
     "get_config",
     "override_queue",
     "override_scheduler",
@@ -85,6 +87,23 @@ def find_faults() -> list[str]:
     except ConfigurationError as error:
         return list(error.faults)
     return []
+
+
+def find_parts() -> tuple[ConnectionConfig | None, tuple[str, ...]]:
+    """The connection, and the names of the queues, even where other parts of ``REDQ`` are wrong.
+
+    For the checks, which tell what they can at once.
+    """
+    given = getattr(settings, "REDQ", {})
+    if not isinstance(given, Mapping):
+        return None, ()
+    try:
+        connection = read_connection(given.get("CONNECTION", {"CACHE": "redq"}))
+    except RuleError:
+        connection = None
+    queues = given.get("QUEUES", {})
+    known = tuple(map(str, queues or ["default"])) if isinstance(queues, Mapping) else ()
+    return connection, known
 
 
 def _forget(*, setting: str, **_: Any) -> None:

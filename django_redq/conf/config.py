@@ -143,7 +143,7 @@ _EXPONENTIAL = {
     "MULTIPLIER": Key(rules.number(1, 1000), 2),
     "JITTER": Key(rules.number(0, 1), 0.1),
 }
-_POLICIES: dict[object, Callable[[object], RetryPolicy]] = {
+_POLICIES: dict[str, Callable[[object], RetryPolicy]] = {
     "fixed": rules.section(
         _FIXED, _fixed, dict.fromkeys(_EXPONENTIAL, "{'POLICY': 'exponential', ...}")
     ),
@@ -154,10 +154,9 @@ _POLICIES: dict[object, Callable[[object], RetryPolicy]] = {
 
 
 def _policy_of_dict(value: Mapping[str, object]) -> RetryPolicy:
-    """What the policy's own keys say; an unknown policy is told by the exponential one's rule."""
-    wanted = value.get("POLICY")
-    known = isinstance(wanted, str) and wanted in _POLICIES
-    return _POLICIES[wanted if known else "exponential"](value)
+    # An unknown policy is told alone: which keys it would have is a guess.
+    name = rules.at("['POLICY']", _POLICY.rule, value.get("POLICY", _POLICY.default))
+    return _POLICIES[name](value)
 
 
 # --- queues and the scheduler ----------------------------------------------------------------
