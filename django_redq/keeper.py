@@ -100,8 +100,13 @@ class Kept:
                 pipe.close()
 
 
+def start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a command at the head of a process group of its own."""
+    return subprocess.Popen(arguments, stdin=subprocess.DEVNULL, process_group=0)
+
+
 def keep(command: subprocess.Popen[bytes], orders: Iterable[bytes]) -> int | None:
-    """Pass the signals in ``orders`` on to ``command``, and kill it when there are no more.
+    """Pass the signals in ``orders`` on to ``command``; when there are no more, kill its group.
 
     Returns:
         The exit code of the command, or None if it was killed since the orders ended.
@@ -112,7 +117,8 @@ def keep(command: subprocess.Popen[bytes], orders: Iterable[bytes]) -> int | Non
         for line in orders:
             command.send_signal(int(line))
         orphaned.set()
-        command.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(command.pid, signal.SIGKILL)
 
     threading.Thread(target=obey, daemon=True).start()
     code = command.wait()
@@ -124,20 +130,16 @@ def keep(command: subprocess.Popen[bytes], orders: Iterable[bytes]) -> int | Non
 def main() -> int:
     """Start and keep the command that the command line names."""
     litter, *arguments = sys.argv[1:]
-    command = subprocess.Popen(arguments, stdin=subprocess.DEVNULL)
+    command = start(arguments)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda got, _frame: command.send_signal(got))
     # Unbuffered: a thread that waits in a buffered standard input holds its lock, and Python
     # cannot shut down then.
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as orders:
         code = keep(command, orders)
-    if code is not None:
-        return code
-    if litter:
+    if code is None and litter:
         shutil.rmtree(litter, ignore_errors=True)
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)  # What the command has started, and this process.
-    return 1
+    return 1 if code is None else code
 
 
 if __name__ == "__main__":

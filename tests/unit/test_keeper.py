@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from django_redq import keeper
-from django_redq.keeper import Kept, keep
+from django_redq.keeper import Kept, keep, start
 from tests.harness import PATIENCE
 
 SLEEPER = [
@@ -105,7 +104,7 @@ def test_killing_the_starter_kills_grandchildren_and_removes_the_litter(tmp_path
 
 
 def test_keep_kills_when_the_orders_end() -> None:
-    with subprocess.Popen(SLEEPER, stdout=subprocess.DEVNULL) as command:
+    with start(SLEEPER) as command:
         assert keep(command, [b"%d\n" % signal.SIGCONT]) is None
 
     assert command.returncode == -signal.SIGKILL
@@ -118,7 +117,7 @@ def test_keep_tells_the_exit_code_while_the_orders_last() -> None:
         yield b"%d\n" % signal.SIGTERM
         never.wait(PATIENCE)
 
-    with subprocess.Popen(SLEEPER, stdout=subprocess.DEVNULL) as command:
+    with start(SLEEPER) as command:
         assert keep(command, orders()) == 128 + signal.SIGTERM
     never.set()
 
@@ -127,15 +126,3 @@ def test_a_terminated_keeper_terminates_the_command(sleeper: Kept) -> None:
     sleeper._process.send_signal(signal.SIGTERM)
 
     assert sleeper.wait(PATIENCE) == 128 + signal.SIGTERM
-
-
-def test_a_keeper_in_a_group_of_others_spares_them() -> None:
-    shown = subprocess.run(
-        [sys.executable, "-I", "-S", keeper.__file__, "", *SLEEPER],
-        input=b"",
-        capture_output=True,
-        check=False,
-    )
-
-    assert shown.returncode == 1
-    assert shown.stderr == b""
