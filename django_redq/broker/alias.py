@@ -90,8 +90,8 @@ def read_alias(params: Mapping[str, Any]) -> ConnectionConfig:
     Raises:
         RuleError: with the path below ``CACHES[alias]``.
     """
-    extras = at("['OPTIONS']", _dict, params.get("OPTIONS") or {})
-    pool = at("['OPTIONS']['CONNECTION_POOL_KWARGS']", _dict, extras.get(POOL) or {})
+    extras = at("['OPTIONS']", _dict, params.get("OPTIONS", {}))
+    pool = at("['OPTIONS']['CONNECTION_POOL_KWARGS']", _dict, extras.get(POOL, {}))
     with_sentinels = at("['OPTIONS']", _uses_sentinels, extras)
     place, query = at("['LOCATION']", read_url, next(iter(locations_of(params)), ""))
     values = {
@@ -101,9 +101,9 @@ def read_alias(params: Mapping[str, Any]) -> ConnectionConfig:
         **at("['LOCATION']", _carried, query),
     }
     if not with_sentinels:
-        return at("", server, values)
+        return server(values)
     nodes = at("['OPTIONS']['SENTINELS']", addresses(SENTINEL_PORT), extras.get("SENTINELS"))
-    own = at("['OPTIONS']['SENTINEL_KWARGS']", _of_sentinels, extras.get("SENTINEL_KWARGS") or {})
+    own = at("['OPTIONS']['SENTINEL_KWARGS']", _of_sentinels, extras.get("SENTINEL_KWARGS"))
     service = values.pop("host", "")
     values.pop("port", None)
     if not service or "path" in values:
@@ -112,11 +112,12 @@ def read_alias(params: Mapping[str, Any]) -> ConnectionConfig:
 
 
 def locations_of(params: Mapping[str, Any]) -> Iterable[str]:
-    """The URLs of a cache; in one text they are separated by commas, as may be parts of a URL."""
-    location = params.get("LOCATION") or ()
+    """The URLs of a cache; one text may hold several, with commas between them."""
+    location = params.get("LOCATION", "")
     if isinstance(location, str):
+        # Only before a scheme: a comma may be part of a password, too.
         return re.split(r"[,;]\s*(?=[a-z]+://)", location)
-    return tuple(location)
+    return tuple(location) if isinstance(location, list | tuple | set) else (location,)
 
 
 def databases_of(params: Mapping[str, Any]) -> set[Hashable]:
@@ -133,7 +134,7 @@ def databases_of(params: Mapping[str, Any]) -> set[Hashable]:
                 **_places(query),
             }
             found.add(_config_at(where, extras.get("SENTINELS")).database)
-        except (RuleError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError):
             continue  # no Redis, or no URL: another check's matter
     return found
 
@@ -211,5 +212,6 @@ def _carried(values: Mapping[str, Any]) -> dict[str, Any]:
     return options({key: value for key, value in values.items() if key in _CARRIED})
 
 
-def _of_sentinels(values: Mapping[str, Any]) -> dict[str, Any]:
+def _of_sentinels(given: object) -> dict[str, Any]:
+    values = _dict({} if given is None else given)
     return options({key: value for key, value in values.items() if key in FOR_SENTINELS})
