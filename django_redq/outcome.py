@@ -66,4 +66,11 @@ class Drop:
     why: str
 
 
-Outcome = Done | RetryAt | Dead | Release | Drop
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Leave it pending as it is (``MISSING_PAYLOAD`` keep_pending)."""
+
+    why: str
+
+
+Outcome = Done | RetryAt | Dead | Release | Drop | Keep

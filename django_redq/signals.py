@@ -13,6 +13,8 @@ Each is sent with ``sender=None`` and ``queue`` (str), ``task_id`` (str), and:
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.dispatch import Signal
 
 task_enqueued = Signal()
@@ -20,3 +22,9 @@ task_started = Signal()
 task_succeeded = Signal()
 task_retried = Signal()
 task_dead_lettered = Signal()
+
+
+def send(signal: Signal, **facts: Any) -> None:
+    """Sends to whoever listens; Django logs a receiver that raises."""
+    if signal.receivers:
+        signal.send_robust(sender=None, **facts)

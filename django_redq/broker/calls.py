@@ -124,17 +124,16 @@ def enqueue(shard: Shard, tasks: Iterable[Submission], now: str = "") -> Call[li
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """What a promote did to a shard."""
+    """What a promote did to a shard. Times are ms since the epoch, by the scripts' clock."""
 
     held: bool
     """The lease is ours."""
     moved: int
+    lapses_in: float | None
+    """Where it is not: ms until the other instance's lease lapses."""
     next_due: float | None
-    """When the first one left is due, ms since the epoch; None: nothing is scheduled."""
-
-
-def _due(raw: bytes) -> float | None:
-    return float(raw) if raw else None
+    """When the first one left is due; None: nothing is scheduled."""
+    now: float
 
 
 def promote(
@@ -146,14 +145,38 @@ def promote(
         "promote",
         (keys.lease, keys.delay, keys.entry, keys.stream),
         (now, instance, lease_ttl_ms, limit, shard.wake, shard.number),
-        lambda reply: Promotion(reply[0] == 1, reply[1], _due(reply[2])),
+        _promotion,
     )
 
 
-def heads(shards: Sequence[Shard]) -> Call[list[float | None]]:
-    """When each shard's first task is due."""
+def _promotion(reply: Any) -> Promotion:
+    held, number, next_due, now = reply
+    if held == 1:
+        return Promotion(True, number, None, _due(next_due), float(now))
+    return Promotion(False, 0, max(number, 0), None, float(now))
+
+
+def _due(raw: bytes) -> float | None:
+    return float(raw) if raw else None
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """When the first task of each shard is due (None: nothing is scheduled), and what time it is."""
+
+    due: list[float | None]
+    now: float
+
+
+def heads(shards: Sequence[Shard], now: str) -> Call[Heads]:
+    """The first due time of each shard."""
     keys = tuple(shard.keys.delay for shard in shards)
-    return Call("heads", keys, (), lambda reply: [_due(one) for one in reply])
+    return Call(
+        "heads",
+        keys,
+        (now,),
+        lambda reply: Heads([_due(one) for one in reply[1:]], float(reply[0])),
+    )
 
 
 def release_lease(shard: Shard, instance: str) -> Call[bool]:
@@ -190,6 +213,8 @@ def _fetch_item(shard: Shard, what: bytes, detail: Any) -> FetchItem:
         return FetchItem(shard.queue, shard.number, rows)
     if what == b"suspects":
         return FetchItem(shard.queue, shard.number, parked_for=detail / 1000)
+    if what == b"paused":
+        return FetchItem(shard.queue, shard.number, paused=True)
     error = detail.decode(errors="replace")
     return FetchItem(shard.queue, shard.number, error=error)
 
@@ -351,7 +376,9 @@ def pending_page(
     )
 
 
-def _pending(shard: Shard, entry_id: bytes, owner: bytes, count: int, there: int, *rest: Any) -> Any:
+def _pending(
+    shard: Shard, entry_id: bytes, owner: bytes, count: int, there: int, *rest: Any
+) -> Any:
     task_id, what, record, state = rest
     kind = b"task" if what == b"here" else what
     delivery = _fetched(shard, entry_id, task_id, count, kind, record, state)
@@ -409,9 +436,7 @@ class Repair:
     put_back: int
 
 
-def repair(
-    shard: Shard, cursor: str, now: str, *, grace_ms: int, count: int = 20
-) -> Call[Repair]:
+def repair(shard: Shard, cursor: str, now: str, *, grace_ms: int, count: int = 20) -> Call[Repair]:
     """Looks at about ``count`` payloads and gives those without a place one."""
     keys = shard.keys
     return Call(

@@ -31,6 +31,11 @@ class Delivery:
         return self.state.attempts + self.count
 
     @property
+    def is_last_chance(self) -> bool:
+        """Whether this is the last run of a task that has lost a worker: it runs alone."""
+        return self.state.lost and self.attempt >= self.state.allowed
+
+    @property
     def place(self) -> tuple[str, int, str]:
         """What names it in this process."""
         return self.queue, self.shard, self.entry_id
@@ -54,4 +59,5 @@ class FetchItem:
     deliveries: tuple[Delivery, ...] = ()
     parked_for: float | None = None
     """Seconds that the longest parked suspect has waited; None where none is parked."""
+    paused: bool = False
     error: str | None = None

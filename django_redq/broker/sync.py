@@ -118,7 +118,9 @@ class Broker:
         """
         replies = self._pipeline([command_of(call) for call in batch])
         unknown = [
-            at for at, reply in enumerate(replies) if isinstance(reply, redis.exceptions.NoScriptError)
+            at
+            for at, reply in enumerate(replies)
+            if isinstance(reply, redis.exceptions.NoScriptError)
         ]
         if unknown:
             again = self._pipeline([full_command_of(batch[at]) for at in unknown])
@@ -178,23 +180,27 @@ class Broker:
         return shard_for(self.config, settings, shard_of(task_id, settings.shards))
 
     def fetch_calls(
-        self, shards: Sequence[Shard], consumer: str, limit: int, *, alone: bool
+        self, shards: Sequence[Shard], consumer: str, limit: int
     ) -> list[Call[list[FetchItem]]]:
         """One script over all shards; where the server refuses that, one a shard.
 
-        Then ``limit`` is shared out, so that all of them together bring no more.
+        Then ``limit`` is shared out among the first shards, so that all together bring no more.
         """
         if self.spans_shards:
-            return [calls.fetch(shards, consumer, limit, alone=alone)]
-        if alone:
-            return [calls.fetch([shard], consumer, 1, alone=True) for shard in shards[:1]]
-        each, more = divmod(limit, len(shards))
-        limits = [each + (at < more) for at in range(len(shards))]
+            return [calls.fetch(shards, consumer, limit, alone=False)]
+        asked = shards[:limit] if limit else shards
+        each, more = divmod(limit, len(asked))
         return [
-            calls.fetch([shard], consumer, share, alone=False)
-            for shard, share in zip(shards, limits, strict=True)
-            if share
+            calls.fetch([shard], consumer, each + (at < more), alone=False)
+            for at, shard in enumerate(asked)
         ]
+
+    def load_records(self, wanted: Sequence[tuple[Shard, str]]) -> list[bytes | Exception | None]:
+        """The records of (shard, task ID) pairs that a fetch left out for their size."""
+        replies: list[bytes | Exception | None] = self._pipeline(
+            [("HGET", shard.keys.payload, task_id) for shard, task_id in wanted]
+        )
+        return replies
 
     def learn(self, replies: Sequence[Any]) -> bool:
         """Notes from a reply that this server wants one script a shard; True where it did."""

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 import msgspec
 
-from django_redq.codec.leaves import Refusal, show, text, type_name
+from django_redq.codec.leaves import Refusal, text, type_name
 from django_redq.codec.payloads import to_json
 from django_redq.codec.plain import path
+from django_redq.conf.rules import show
 from django_redq.errors import InvalidArgument, InvalidPayload, PayloadTooLarge
 from django_redq.outcome import Failure
-from django_redq.task import Task
+from django_redq.task import Ownership, Task
 
 # The last millisecond of the year 9999: what datetime can hold.
 _Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]
@@ -148,6 +149,7 @@ def build_task(
     max_attempts: int,
     due: int | None = None,
     last_error: Failure | None = None,
+    ownership: Ownership | None = None,
 ) -> Task[Any]:
     """The task that a record stands for.
 
@@ -160,6 +162,8 @@ def build_task(
         max_attempts: for where the record leaves it to the handler or the queue.
         due: ms since the epoch, where it is no longer due when it was enqueued for (a retry).
         last_error: how the attempt before failed.
+        ownership: shared with who renews it, while it runs.
+        ownership: what tells it that it is held no more; None outside of a consumer.
     """
     run_at = due if due is not None else record.due if record.due is not None else record.at
     return Task(
@@ -174,6 +178,7 @@ def build_task(
         idempotency_key=record.key,
         metadata=record.meta,
         last_error=last_error,
+        _ownership=ownership or Ownership(),
     )
 
 

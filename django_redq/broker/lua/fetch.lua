@@ -4,6 +4,7 @@
 -- REPLY  items {position of the shard from 1, what, ...}:
 --        'rows', {{entry ID, task ID or '', deliveries, 'task' | 'suspect' | 'second' | 'later', record, state}...}
 --        'suspects', ms that the longest parked one has waited
+--        'paused'
 --        'error', text
 -- `alone` says that the consumer's process holds no task: only then a suspect is delivered, by itself.
 -- 'later': the record was left out, max_bytes were reached. 'second': the task lives in another entry.
@@ -115,6 +116,7 @@ local function look_at(shard)
   local stream, _, _, _, meta = keys_of(shard)
   local flags = redis.call('HMGET', meta, 'paused', 'suspects')
   if flags[1] then
+    say(shard, 'paused', '')
     return false, false
   elseif flags[2] and tonumber(flags[2]) > 0 then
     local row = parked(stream, ARGV[5 + shard])

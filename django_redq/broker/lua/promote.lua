@@ -1,22 +1,23 @@
 -- Holds a shard's lease and moves what is due to the stream; changes nothing without the lease.
 -- KEYS   lease delay entry stream
 -- ARGV   now instance lease_ttl_ms limit wake_channel shard
--- REPLY  {1 the lease is ours | 0 it is not, tasks moved, when the next one is due or ''}
+-- REPLY  {1, tasks moved, when the next one is due or '', now}
+--        {0, ms until the other instance's lease lapses, '', now} where the lease is not ours
 local lease, delay, entry, stream = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now, instance, lease_ttl_ms, limit, wake_channel, shard = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 --@include clock digits put_ready tell
 
+now = clock(now)
 local owner = redis.call('GET', lease)
 if not owner then
   redis.call('SET', lease, instance, 'PX', lease_ttl_ms)
 elseif owner ~= instance then
-  return {0, 0, ''}
+  return {0, redis.call('PTTL', lease), '', digits(now)}
 elseif redis.call('PTTL', lease) < tonumber(lease_ttl_ms) * 2 / 3 then
   -- PEXPIRE, since SET is refused when memory is full: a lease must not be lost for that.
   redis.call('PEXPIRE', lease, lease_ttl_ms)
 end
 
-now = clock(now)
 local ids = redis.call('ZRANGEBYSCORE', delay, '-inf', digits(now), 'LIMIT', 0, limit)
 for _, id in ipairs(ids) do
   put_ready(stream, entry, id)
@@ -28,4 +29,4 @@ local head = redis.call('ZRANGE', delay, 0, 0, 'WITHSCORES')
 if #ids > 0 then
   tell(wake_channel, shard)
 end
-return {1, #ids, head[2] or ''}
+return {1, #ids, head[2] or '', digits(now)}

@@ -1,0 +1,86 @@
+"""Tells signal receivers and dead-letter handlers what became of tasks, off the consumer's loop."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from contextvars import Context
+
+from django_redq import registry, signals
+from django_redq.consumer import database
+from django_redq.consumer.table import Held
+from django_redq.outcome import Dead, RetryAt
+
+logger = logging.getLogger("django_redq.consumer")
+
+Announcement = Callable[[], None]
+
+
+class Announcer:
+    """Calls user code about settled tasks: in a thread of its own, or inline for ``run_once``."""
+
+    def __init__(self, *, inline: bool) -> None:
+        self._inline = inline
+        self._queue: queue.SimpleQueue[Announcement | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def settled(self, held: Held) -> None:
+        """Announces a retry or a death, where anybody wants to know."""
+        outcome = held.outcome
+        if isinstance(outcome, RetryAt) and signals.task_retried.receivers:
+            self._tell(lambda: _announce_retry(held, outcome))
+        elif isinstance(outcome, Dead) and (
+            signals.task_dead_lettered.receivers
+            or registry.dead_letter_handlers(held.delivery.queue)
+        ):
+            self._tell(lambda: _announce_death(held, outcome))
+
+    def close(self, timeout: float) -> None:
+        """Waits for what is yet to be told."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join(timeout)
+            self._thread = None
+
+    def _tell(self, announcement: Announcement) -> None:
+        if self._inline:
+            Context().run(announcement)
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="redq-announcer", daemon=True)
+            self._thread.start()
+        self._queue.put(announcement)
+
+    def _work(self) -> None:
+        while (announcement := self._queue.get()) is not None:
+            Context().run(_cleanly, announcement)
+
+
+def _cleanly(announcement: Announcement) -> None:
+    with database.clean_thread():
+        announcement()
+
+
+def _announce_retry(held: Held, outcome: RetryAt) -> None:
+    one = held.delivery
+    signals.send(
+        signals.task_retried,
+        queue=one.queue,
+        task_id=one.task_id,
+        task=held.task,
+        failure=outcome.failure,
+        delay=outcome.delay,
+    )
+
+
+def _announce_death(held: Held, outcome: Dead) -> None:
+    one = held.delivery
+    facts = {"task": held.task, "failure": outcome.failure, "reason": outcome.reason}
+    signals.send(signals.task_dead_lettered, queue=one.queue, task_id=one.task_id, **facts)
+    for told in registry.dead_letter_handlers(one.queue):
+        try:
+            told(held.task, outcome.failure, outcome.reason)
+        except BaseException:
+            logger.exception("a dead-letter handler of queue %r failed", one.queue)

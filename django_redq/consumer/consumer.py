@@ -1,0 +1,404 @@
+"""The consumer: fetches, runs and settles tasks, and keeps what it holds."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from django_redq.broker import calls, faults
+from django_redq.broker.delivery import Delivery
+from django_redq.broker.sync import Broker, get_broker
+from django_redq.broker.wakeups import WakeListener
+from django_redq.consumer.announcer import Announcer
+from django_redq.consumer.executor import Executor, InlineExecutor, ThreadedExecutor
+from django_redq.consumer.fetcher import NOTHING, Fetcher, Plan
+from django_redq.consumer.options import Options, resolve
+from django_redq.consumer.recoverer import Recoverer
+from django_redq.consumer.renewer import Renewer
+from django_redq.consumer.settler import Settler
+from django_redq.consumer.table import GATE, Held, Table, process_is_empty
+from django_redq.errors import ConfigurationError
+from django_redq.outcome import Release
+from django_redq.service import Loop, Outage
+
+logger = logging.getLogger("django_redq.consumer")
+
+POLL_INTERVAL = 0.5
+"""Seconds between fetches where no hints are heard (no right to the channel, or just reconnecting)."""
+BUSY_FETCHES = 10
+"""Fetches in a row that brought something after which hints are not listened to for a while."""
+SETTLE_LIMIT = 1000
+"""Finished tasks that are settled in one round trip."""
+
+
+class Engine(Loop):
+    """The loop at the heart: settles what finished, fetches what is free, in one round trip."""
+
+    name = "consumer"
+
+    def __init__(
+        self,
+        broker: Broker,
+        options: Options,
+        outage: Outage,
+        *,
+        inline: bool,
+        on_late: Callable[[], None],
+    ) -> None:
+        super().__init__(outage)
+        self._broker = broker
+        self._options = options
+        self._on_late = on_late
+        self.table = Table(options.capacity, self.wake)
+        self.announcer = Announcer(inline=inline)
+        self.settler = Settler(options, self.table, self.announcer)
+        self.fetcher = Fetcher(broker, options, self.table)
+        kind = InlineExecutor if inline else ThreadedExecutor
+        self.executor: Executor = kind(options, self.table.finish)
+        self.listener: WakeListener | None = None
+        self.draining = False
+        """Set at shutdown: nothing is fetched any more."""
+        self.drained = threading.Event()
+        """Set once it is draining and holds nothing."""
+        self.fatal: ConfigurationError | None = None
+        self._orphans = False
+        self._hinted = False
+        self._opened = False
+        self._productive = 0
+
+    def heard(self, channel: str, message: str) -> None:
+        """A hint came in: something may be ready, or a queue was paused or resumed."""
+        self._hinted = True
+        self.fetcher.hint()
+        self.wake()
+
+    def look_for_orphans(self) -> None:
+        """Something may bear this consumer's name that it does not know of: a reply was lost."""
+        self._orphans = True
+
+    def on_failure(self) -> None:
+        """What the failed round trip delivered is looked for before the next fetch."""
+        self._orphans = True
+
+    def on_reconnect(self) -> None:
+        self.fetcher.hint()
+        self._on_late()
+
+    def step(self) -> float:
+        """One round trip, and the seconds to wait where there is nothing to do after it."""
+        try:
+            self.open()
+        except ConfigurationError as error:
+            self.fatal = error
+            self._stopping.set()
+            return 0.0
+        if self._orphans and not self.draining:
+            self._adopt_orphans()
+        settled, brought = self.turn()
+        if self.draining and self.table.is_empty:
+            self.drained.set()
+        if settled or brought or self.table.has_finished:
+            return 0.0
+        return self._idle()
+
+    def open(self) -> None:
+        """Compares the queues' settings with Redis, once.
+
+        Raises:
+            ConfigurationError: they disagree.
+        """
+        if not self._opened:
+            for queue in self._options.queues.values():
+                self._broker.open(queue)
+            self._opened = True
+
+    def turn(self) -> tuple[int, int]:
+        """Settles and fetches once; how many tasks were settled, and how many arrived."""
+        arrived: list[Held] = []
+        try:
+            with GATE:
+                settled = self._round_trip(self._plan(), arrived)
+        finally:
+            for held in arrived:
+                self.executor.submit(held)
+        self._release_paused()
+        return settled, len(arrived)
+
+    def _round_trip(self, plan: Plan, arrived: list[Held]) -> int:
+        finished = self.table.take_finished(SETTLE_LIMIT)
+        parts = self.settler.batch(finished)
+        try:
+            replies = self._broker.run_many([*(part.call for part in parts), *plan.calls])
+        except faults.REDIS_ERRORS:
+            self.table.put_back(finished)
+            self.table.unreserve(plan.reserved)
+            raise
+        try:
+            # Whatever became of the settling, what the fetch brought must be taken in.
+            return self.settler.accept(parts, replies[: len(parts)])
+        finally:
+            arrived += self._arrived(plan, replies[len(parts) :])
+            self._listen_or_not(plan, len(arrived))
+
+    def settle(self) -> int:
+        """Settles once, without a fetch; how many tasks were settled."""
+        return self._round_trip(NOTHING, [])
+
+    def _plan(self) -> Plan:
+        if self.draining:
+            return NOTHING
+        self.fetcher.settle_turn()
+        plan = self.fetcher.plan()
+        if not plan.calls and self._hinted and self.executor.waiting:
+            plan = self.fetcher.look()
+        self._hinted = False
+        return plan
+
+    def _arrived(self, plan: Plan, replies: Sequence[Any]) -> list[Held]:
+        try:
+            deliveries = self.fetcher.accept(plan, replies)
+            return [held for one in deliveries if (held := self._take_in(one)) is not None]
+        finally:
+            self.table.unreserve(plan.reserved)
+
+    def _take_in(self, one: Delivery) -> Held | None:
+        known = self.table.get(one)
+        if known is not None:
+            # Its group was made again and delivered it once more: it is running, under a new token.
+            known.delivery.count = one.count
+            return None
+        held = Held(one)
+        self.table.add(held)
+        return held
+
+    def _adopt_orphans(self) -> None:
+        """Takes in what bears this consumer's name without being in its table; it was never run."""
+        for shard in self._options.shards:
+            cursor: str | None = "-"
+            while cursor is not None:
+                call = calls.pending_page(shard, owner=self._options.name, start=cursor)
+                page = self._broker.run(call)
+                for row in page.rows:
+                    if self.table.get(row.delivery) is None:
+                        self._adopt(row.delivery, row.in_stream)
+                cursor = page.cursor
+        self._orphans = False
+
+    def _adopt(self, one: Delivery, in_stream: bool) -> None:
+        if not in_stream:
+            one.task_id = ""
+        with GATE:
+            held = Held(one)
+            if one.is_last_chance and not process_is_empty():
+                self.table.add(held)
+                held.outcome = Release()
+                self.table.finish(held, held.outcome)
+                return
+            self.table.add(held)
+        self.executor.submit(held)
+
+    def _release_paused(self) -> None:
+        for queue in self.fetcher.paused_queues if self.executor.waiting else ():
+            for held in self.executor.take_waiting(queue):
+                self.table.finish(held, Release())
+
+    def _listen_or_not(self, plan: Plan, arrived: int) -> None:
+        if self.listener is None or not plan.calls:
+            return
+        self._productive = self._productive + 1 if arrived else 0
+        if self._productive == BUSY_FETCHES:
+            self.listener.ignore()
+        elif not self._productive:
+            self.listener.listen()
+
+    def _idle(self) -> float:
+        if self.draining or not self.table.has_room:
+            return self._options.block_timeout
+        if self.listener is None or not self.listener.listening:
+            self.fetcher.poll_in(POLL_INTERVAL)
+        return self.fetcher.next_poll_in()
+
+
+class Consumer:
+    """Runs the tasks of some queues, as many at a time as ``concurrency`` allows.
+
+    Args:
+        queues: their names.
+        name: prefix of the consumer name; a random suffix is always added.
+        now: seconds since the epoch as the scripts take it; None: Redis' own clock.
+        broker: the connection to use; None: that of the settings.
+        options: ``group``, ``concurrency``, ``read_count``, ``prefetch``, ``block_timeout``,
+            ``pending_min_idle``, ``recovery_interval``, ``recovery_count``, ``recovery_concurrency``,
+            ``shutdown_timeout`` and the other keys of a queue, in lower case; they beat the settings.
+
+    Raises:
+        ConfigurationError: a setting or option breaks its rule.
+        UnknownQueue: a queue is none of the settings'.
+    """
+
+    def __init__(
+        self,
+        *queues: str,
+        name: str | None = None,
+        now: Callable[[], float] | None = None,
+        broker: Broker | None = None,
+        **options: Any,
+    ) -> None:
+        self._broker = broker or get_broker()
+        self.options = resolve(self._broker.config, queues, name=name, now=now, **options)
+        self._outage = Outage(f"consumer {self.options.name}")
+        self._engine = self._new_engine(inline=False)
+        self._renewer, self._recoverer = self._helpers(self._engine)
+        self._once: tuple[Engine, Renewer, Recoverer] | None = None
+        self._lifecycle = threading.Lock()
+        self.stopped = threading.Event()
+        """Set once :meth:`stop` is through."""
+
+    @property
+    def name(self) -> str:
+        """This process' consumer name."""
+        return self.options.name
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many tasks ended in what, since the start: Done, RetryAt, Dead, Release, stale."""
+        return dict(self._engine.settler.counts)
+
+    @property
+    def fatal(self) -> ConfigurationError | None:
+        """Why the consumer ended by itself, if it did."""
+        return self._engine.fatal
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it holds nothing."""
+        return self._engine.table.is_empty
+
+    def start(self) -> None:
+        """Starts its threads. A Redis that is away is waited for.
+
+        Raises:
+            ConfigurationError: the settings disagree with what Redis says of a queue.
+        """
+        with suppress(*faults.REDIS_ERRORS):
+            self._engine.open()
+        channels = sorted({shard.wake for shard in self.options.shards})
+        listener = WakeListener(self._broker.client, channels, self._engine.heard)
+        self._engine.listener = listener
+        listener.start()
+        self._engine.start()
+        self._renewer.start()
+        self._recoverer.start()
+        logger.info(
+            "consumer %s serves %s, %d task(s) at a time",
+            self.name,
+            ", ".join(self.options.queues),
+            self.options.concurrency,
+        )
+
+    def stop(self) -> None:
+        """Stops fetching, hands back what has not begun, waits for what runs, settles it."""
+        with self._lifecycle:
+            if self.stopped.is_set():
+                return
+            self._recoverer.stop()
+            self._drain()
+            self._renewer.stop(5)
+            if self._engine.listener is not None:
+                self._engine.listener.stop()
+            self._engine.executor.close(cancel=True)
+            self._engine.announcer.close(5)
+            self._forget_name()
+            self.stopped.set()
+        logger.info("consumer %s stopped", self.name)
+
+    def _drain(self) -> None:
+        engine = self._engine
+        engine.draining = True
+        for held in engine.executor.take_waiting():
+            engine.table.finish(held, Release())
+        engine.wake()
+        if engine.running:
+            engine.drained.wait(self.options.shutdown_timeout)
+        left = len(engine.table)
+        engine.stop(5)
+        if left:
+            logger.warning(
+                "%d task(s) still ran after %g s; another consumer will run them again",
+                left,
+                self.options.shutdown_timeout,
+            )
+
+    def _forget_name(self) -> None:
+        with suppress(*faults.REDIS_ERRORS):
+            self._broker.run_many(
+                [calls.drop_consumers(shard, name=self.name) for shard in self.options.shards]
+            )
+
+    def run_once(self) -> int:
+        """Fetches once and runs what came in the calling thread; how many tasks were settled.
+
+        Sync handlers find the caller's database connections and transaction, async ones run on a
+        loop of their own.
+
+        Raises:
+            redis.RedisError: Redis is away, or refuses.
+        """
+        engine, renewer, _ = self._inline()
+        engine.open()
+        renewer.start()
+        try:
+            engine.fetcher.hint()
+            settled, arrived = engine.turn()
+            while engine.table.has_finished:
+                settled += engine.settle()
+            return settled
+        finally:
+            renewer.stop()
+
+    def recover_once(self) -> int:
+        """Takes over once what vanished owners hold, and runs it; how many tasks it dealt with.
+
+        Raises:
+            redis.RedisError: Redis is away, or refuses.
+        """
+        engine, renewer, recoverer = self._inline()
+        engine.open()
+        renewer.start()
+        try:
+            handled = recoverer.recover()
+            while engine.table.has_finished:
+                engine.settle()
+            return handled
+        finally:
+            renewer.stop()
+
+    def _inline(self) -> tuple[Engine, Renewer, Recoverer]:
+        if self._once is None:
+            engine = self._new_engine(inline=True)
+            self._once = (engine, *self._helpers(engine))
+        return self._once
+
+    def _new_engine(self, *, inline: bool) -> Engine:
+        return Engine(self._broker, self.options, self._outage, inline=inline, on_late=self._late)
+
+    def _helpers(self, engine: Engine) -> tuple[Renewer, Recoverer]:
+        renewer = Renewer(self._broker, self.options, engine.table, self._outage, self._late)
+        recoverer = Recoverer(
+            self._broker,
+            self.options,
+            engine.table,
+            self._outage,
+            engine.announcer,
+            engine.executor.submit,
+            engine.look_for_orphans,
+        )
+        return renewer, recoverer
+
+    def _late(self) -> None:
+        """Renewals were late or Redis was away: renew first, recover nothing for a while."""
+        self._recoverer.hold_off()
+        self._renewer.wake()

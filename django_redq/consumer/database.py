@@ -1,0 +1,60 @@
+"""A run gets what a request gets: fresh query logs, live database connections, closed caches."""
+
+from __future__ import annotations
+
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from django.core.cache import caches
+from django.db import close_old_connections, connections, reset_queries
+
+
+@contextmanager
+def clean_thread() -> Iterator[None]:
+    """Around a run in a thread of the consumer's own.
+
+    Connections that are too old or broken are closed before and after; one that the run left inside a
+    transaction is closed too, so that nothing leaks into the next run of this thread.
+    """
+    reset_queries()
+    close_old_connections()
+    try:
+        yield
+    finally:
+        close_unfinished_transactions()
+        close_old_connections()
+        caches.close_all()
+
+
+def close_unfinished_transactions() -> None:
+    """Closes the connections of this thread on which a transaction is still open."""
+    for connection in connections.all(initialized_only=True):
+        wants_autocommit = connection.settings_dict["AUTOCOMMIT"]
+        if connection.connection is not None and (
+            connection.in_atomic_block or (wants_autocommit and not connection.autocommit)
+        ):
+            # What close() refuses inside an atomic block is what a crashed run left behind.
+            connection.in_atomic_block = False
+            connection.savepoint_ids = []
+            connection.needs_rollback = False
+            connection.run_on_commit = []
+            connection.close()
+
+
+@asynccontextmanager
+async def clean_loop() -> AsyncIterator[None]:
+    """Around an async run: a thread of its own for its ORM calls, whose connections are closed after."""
+    async with ThreadSensitiveContext() as context:
+        try:
+            yield
+        finally:
+            # No thread was started for a run that never left the loop.
+            if context in SyncToAsync.context_to_thread_executor:
+                await sync_to_async(_close_all)()
+
+
+def _close_all() -> None:
+    close_unfinished_transactions()
+    connections.close_all()
+    caches.close_all()

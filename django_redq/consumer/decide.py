@@ -1,0 +1,52 @@
+"""From a failed attempt to what happens next: a value, decided without a server."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from django_redq.errors import Reject, Retry
+from django_redq.outcome import Dead, Failure, Outcome, Reason, RetryAt
+from django_redq.retry import Exponential, RetryPolicy, seconds
+
+logger = logging.getLogger("django_redq.consumer")
+
+MAX_DELAY = 10 * 365 * 24 * 3600.0
+"""Seconds; a policy that asks for more gets this."""
+
+
+def decide(
+    error: BaseException, failure: Failure, *, max_attempts: int, policy: RetryPolicy
+) -> Outcome:
+    """Whether the task is retried, and when, or is dead.
+
+    Args:
+        error: what the attempt ended in.
+        failure: the same, as kept; ``failure.attempt`` is the attempt that failed.
+        max_attempts: runs that the task gets in all.
+        policy: asked for the delay, unless the handler gave one.
+    """
+    if isinstance(error, Reject):
+        return Dead(Reason.REJECTED, failure)
+    if failure.attempt >= max_attempts:
+        return Dead(Reason.EXHAUSTED, failure)
+    if isinstance(error, Retry) and error.delay is not None:
+        return RetryAt(_bounded(error.delay), failure)
+    delay = _ask(policy, failure.attempt, error)
+    return Dead(Reason.EXHAUSTED, failure) if delay is None else RetryAt(delay, failure)
+
+
+def _ask(policy: RetryPolicy, attempt: int, error: BaseException) -> float | None:
+    try:
+        delay = policy(attempt, error)
+        return None if delay is None else _bounded(delay)
+    except Exception:
+        logger.exception("retry policy %r failed; the default policy decides", policy)
+        return Exponential()(attempt, error)
+
+
+def _bounded(delay: float | timedelta) -> float:
+    value = seconds(delay)
+    if value != value:  # noqa: PLR0124 - NaN
+        raise ValueError("a delay must be a number of seconds or a timedelta; got NaN")
+    return min(value, MAX_DELAY)

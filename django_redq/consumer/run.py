@@ -1,0 +1,235 @@
+"""Runs one task: decode, find the handler, call it; whatever happens becomes an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from contextvars import Context
+from dataclasses import dataclass
+from typing import Any
+
+from asgiref.sync import async_to_sync
+
+from django_redq import registry, signals
+from django_redq.codec import Record, build_task, decode_failures, decode_payload, decode_record
+from django_redq.conf import QueueConfig
+from django_redq.consumer import database, failure
+from django_redq.consumer.deadlines import Deadline, Deadlines
+from django_redq.consumer.decide import decide
+from django_redq.consumer.table import Held
+from django_redq.errors import HandlerTimeout, InvalidPayload, UnknownKind
+from django_redq.outcome import Dead, Done, Drop, Failure, Keep, Outcome, Reason
+from django_redq.registry import Registration
+from django_redq.retry import RetryPolicy
+from django_redq.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A delivery whose record was read and whose handler was found."""
+
+    held: Held
+    record: Record
+    handler: Registration
+    max_attempts: int
+    policy: RetryPolicy
+
+
+def max_attempts_of(record: Record, queue: QueueConfig, handler: Registration | None) -> int:
+    """How many runs a task gets: the call beats the handler, which beats the queue."""
+    if record.max is not None:
+        return record.max
+    if handler is not None and handler.max_attempts is not None:
+        return handler.max_attempts
+    return queue.max_attempts
+
+
+def allowed_attempts(raw: bytes, queue: QueueConfig) -> int:
+    """How many runs a stored task gets; the queue's number where it does not decode."""
+    try:
+        record = decode_record(raw)
+    except InvalidPayload:
+        return queue.max_attempts
+    return max_attempts_of(record, queue, _handler_of(queue.name, record.kind))
+
+
+def _handler_of(queue: str, kind: str) -> Registration | None:
+    try:
+        return registry.find(queue, kind)
+    except UnknownKind:
+        return None
+
+
+def prepare(held: Held, queue: QueueConfig) -> Run | Outcome:
+    """Reads the record and finds the handler; an outcome where that ends it already."""
+    try:
+        return _prepare(held, queue)
+    except Exception as error:
+        kept = failure.describe(error, held.delivery.attempt)
+        return decide(error, kept, max_attempts=queue.max_attempts, policy=queue.retry)
+
+
+def _prepare(held: Held, queue: QueueConfig) -> Run | Outcome:
+    one = held.delivery
+    if not one.task_id:
+        return Drop("it names no task")
+    if one.what == "second":
+        return Drop("its task lives in another entry")
+    if one.record is None:
+        return _without_payload(held, queue)
+    try:
+        record = decode_record(one.record)
+    except InvalidPayload as error:
+        return Dead(Reason.INVALID_PAYLOAD, failure.describe(error, one.attempt))
+    try:
+        handler = registry.find(one.queue, record.kind)
+    except UnknownKind as error:
+        # An older worker in a rolling deploy: a newer one may know the kind.
+        held.task = _task(held, record, None, max_attempts_of(record, queue, None))
+        return decide(
+            error,
+            failure.describe(error, one.attempt),
+            max_attempts=held.task.max_attempts,
+            policy=queue.retry,
+        )
+    return Run(
+        held,
+        record,
+        handler,
+        max_attempts_of(record, queue, handler),
+        handler.retry or queue.retry,
+    )
+
+
+def _without_payload(held: Held, queue: QueueConfig) -> Outcome:
+    words = "its payload is not in Redis: it was removed there"
+    if queue.missing_payload == "keep_pending":
+        return Keep(words)
+    missing = failure.in_words("django_redq.errors.MissingPayload", words, held.delivery.attempt)
+    return Dead(Reason.MISSING_PAYLOAD, missing)
+
+
+def _task(held: Held, record: Record, payload_type: Any | None, max_attempts: int) -> Task[Any]:
+    one = held.delivery
+    failures = decode_failures(one.state.failures)
+    return build_task(
+        record,
+        task_id=one.task_id,
+        queue=one.queue,
+        payload=decode_payload(record.payload, payload_type),
+        attempt=one.attempt,
+        max_attempts=max_attempts,
+        last_error=failures[-1] if failures else None,
+        ownership=held.ownership,
+    )
+
+
+def run_in_thread(run: Run, deadlines: Deadlines) -> Outcome:
+    """Runs a sync handler in this thread of the consumer's own."""
+    return Context().run(_run_clean, run, deadlines)
+
+
+def _run_clean(run: Run, deadlines: Deadlines) -> Outcome:
+    # A thread that timed out late may still be interrupted in here, so nothing may escape.
+    try:
+        with database.clean_thread():
+            return _run_sync(run, deadlines)
+    except BaseException as error:
+        return _failed(run, error)
+
+
+def run_inline(run: Run, deadlines: Deadlines) -> Outcome:
+    """Runs any handler in the calling thread, whose database connections stay as they are."""
+    if run.handler.is_async:
+        return Context().run(async_to_sync(run_on_loop), run, False)
+    return Context().run(_run_sync, run, deadlines)
+
+
+def _run_sync(run: Run, deadlines: Deadlines) -> Outcome:
+    try:
+        task = _begin(run)
+        if isinstance(task, Dead):
+            return task
+        with _limited(run, deadlines):
+            run.handler.target()(task)
+        return _succeeded(task)
+    except BaseException as error:
+        return _failed(run, error)
+
+
+@contextlib.contextmanager
+def _limited(run: Run, deadlines: Deadlines) -> Iterator[None]:
+    if run.handler.timeout is None:
+        yield
+        return
+    deadline = Deadline(f"ran longer than its timeout of {run.handler.timeout:g} s")
+    deadlines.add(deadline, run.handler.timeout)
+    try:
+        try:
+            yield
+        finally:
+            deadline.disarm()
+    except HandlerTimeout:
+        # It may have struck inside disarm() itself.
+        deadline.disarm()
+        raise HandlerTimeout(deadline.message) from None
+
+
+async def run_on_loop(run: Run, own_thread: bool = True) -> Outcome:
+    """Runs an async handler on the running loop.
+
+    Args:
+        own_thread: gives its ORM calls a thread of their own, whose connections are closed after.
+    """
+    hygiene = database.clean_loop() if own_thread else contextlib.nullcontext()
+    try:
+        async with hygiene:
+            task = _begin(run)
+            if isinstance(task, Dead):
+                return task
+            await _call_limited(run, task)
+        return _succeeded(task)
+    except asyncio.CancelledError as error:
+        if run.held.ownership.lost or _is_cancelled_from_outside():
+            return Keep("its run was cancelled")
+        return _failed(run, error)
+    except BaseException as error:
+        return _failed(run, error)
+
+
+async def _call_limited(run: Run, task: Task[Any]) -> None:
+    limit = run.handler.timeout
+    try:
+        async with asyncio.timeout(limit) as timer:
+            await run.handler.target()(task)
+    except TimeoutError:
+        if not timer.expired():
+            raise
+        raise HandlerTimeout(f"ran longer than its timeout of {limit:g} s") from None
+
+
+def _is_cancelled_from_outside() -> bool:
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0
+
+
+def _begin(run: Run) -> Task[Any] | Dead:
+    held = run.held
+    try:
+        held.task = _task(held, run.record, run.handler.payload, run.max_attempts)
+    except InvalidPayload as error:
+        return Dead(Reason.INVALID_PAYLOAD, failure.describe(error, held.delivery.attempt))
+    task = held.task
+    signals.send(signals.task_started, queue=task.queue, task_id=task.id, task=task)
+    return task
+
+
+def _succeeded(task: Task[Any]) -> Done:
+    signals.send(signals.task_succeeded, queue=task.queue, task_id=task.id, task=task)
+    return Done()
+
+
+def _failed(run: Run, error: BaseException) -> Outcome:
+    kept: Failure = failure.describe(error, run.held.delivery.attempt)
+    return decide(error, kept, max_attempts=run.max_attempts, policy=run.policy)

@@ -1,0 +1,223 @@
+"""Turns outcomes into changes in Redis, many a round trip, and acts on what Redis answers."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django_redq.broker import calls, faults
+from django_redq.broker.calls import Call, Letter, Settled, Shard
+from django_redq.broker.state import State
+from django_redq.codec import decode_failures, encode_failures
+from django_redq.consumer.announcer import Announcer
+from django_redq.consumer.failure import appended, one_line
+from django_redq.consumer.options import Options
+from django_redq.consumer.table import Held, Table
+from django_redq.errors import StaleDelivery
+from django_redq.outcome import Dead, Done, Drop, Failure, Keep, Release, RetryAt
+
+logger = logging.getLogger("django_redq.consumer")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One call and the tasks it settles."""
+
+    call: Call[Any]
+    held: tuple[Held, ...]
+
+
+class Settler:
+    """Settles what has finished. ``counts`` tells how many tasks ended in what."""
+
+    def __init__(self, options: Options, table: Table, announcer: Announcer) -> None:
+        self._options = options
+        self._table = table
+        self._announcer = announcer
+        self._shards = {(shard.queue, shard.number): shard for shard in options.shards}
+        self.counts: Counter[str] = Counter()
+
+    def batch(self, finished: Sequence[Held]) -> list[Part]:
+        """The calls that settle these, grouped by shard and kind."""
+        groups: dict[tuple[str, int, type], list[Held]] = defaultdict(list)
+        for held in finished:
+            one = held.delivery
+            groups[one.queue, one.shard, type(held.outcome)].append(held)
+        return [
+            part
+            for (queue, number, kind), group in groups.items()
+            for part in self._parts(self._shards[queue, number], kind, group)
+        ]
+
+    def _parts(self, shard: Shard, kind: type, group: list[Held]) -> Iterator[Part]:
+        if kind is Keep:
+            self._left_pending(group)
+        elif kind is Dead:
+            for held in group:
+                yield Part(self._dead_letter(shard, held), (held,))
+        else:
+            for start in range(0, len(group), calls.MAX_SCRIPT_TASKS):
+                some = group[start : start + calls.MAX_SCRIPT_TASKS]
+                yield Part(self._call(shard, kind, some), tuple(some))
+
+    def _call(self, shard: Shard, kind: type, group: Sequence[Held]) -> Call[Any]:
+        name, now = self._options.name, self._options.now_text()
+        if kind is Done:
+            queue = self._options.queues[shard.queue]
+            return calls.ack(
+                shard,
+                name,
+                [held.delivery for held in group],
+                now,
+                retention=queue.stream_retention,
+                cleanup=queue.payload_cleanup,
+            )
+        if kind is RetryAt:
+            return calls.retry(shard, name, [self._retried(held) for held in group], now)
+        if kind is Release:
+            return calls.release(
+                shard, name, [(held.delivery, _given_back(held)) for held in group]
+            )
+        return calls.drop(shard, [(name, held.delivery.entry_id) for held in group])
+
+    def _retried(self, held: Held) -> tuple[Any, int, State]:
+        outcome = held.outcome
+        assert isinstance(outcome, RetryAt)
+        # Rounded up: a delay of half a millisecond is not none.
+        delay_ms = -int(-outcome.delay * 1000 // 1)
+        return held.delivery, delay_ms, failed_state(held, outcome.failure)
+
+    def _dead_letter(self, shard: Shard, held: Held) -> Call[Settled]:
+        outcome = held.outcome
+        assert isinstance(outcome, Dead)
+        letter = letter_of(outcome, held.task.kind if held.task else "")
+        state = failed_state(held, outcome.failure)
+        return calls.dead_letter(
+            shard, self._options.name, held.delivery, state, letter, self._options.now_text()
+        )
+
+    def accept(self, parts: Sequence[Part], replies: Sequence[Any]) -> int:
+        """Acts on the replies; how many tasks were settled.
+
+        Raises:
+            redis.RedisError: a call could not be done for now; its tasks are kept for the next try.
+        """
+        settled, trouble = 0, None
+        for part, reply in zip(parts, replies, strict=True):
+            if isinstance(reply, Exception):
+                trouble = self._refused(part, reply) or trouble
+            else:
+                settled += self._answered(part, reply)
+        if trouble is not None:
+            raise trouble
+        return settled
+
+    def _refused(self, part: Part, error: Exception) -> Exception | None:
+        if faults.is_outage(error):
+            self._table.put_back(part.held)
+            return error
+        one = part.held[0].delivery
+        logger.error(
+            "Redis refuses to settle %d task(s) of shard %d of %r, which others will run again: %s",
+            len(part.held),
+            one.shard,
+            one.queue,
+            faults.in_words(error),
+        )
+        self._let_go(part.held)
+        return None
+
+    def _answered(self, part: Part, reply: Any) -> int:
+        self._let_go(part.held)
+        if part.call.script == "drop":
+            for held in part.held:
+                self._dropped(held)
+            return 0
+        answers = reply if isinstance(reply, list) else [reply]
+        for held, answer in zip(part.held, answers, strict=True):
+            if answer is Settled.STALE:
+                self._stale(held)
+            else:
+                self._settled(held)
+        return sum(answer is not Settled.STALE for answer in answers)
+
+    def _left_pending(self, group: Sequence[Held]) -> None:
+        self._let_go(group)
+        for held in group:
+            one, outcome = held.delivery, held.outcome
+            why = outcome.why if isinstance(outcome, Keep) else ""
+            logger.warning("%s/%s is left pending: %s", one.queue, one_line(one.task_id), why)
+
+    def _let_go(self, group: Sequence[Held]) -> None:
+        for held in group:
+            self._table.remove(held)
+
+    def _dropped(self, held: Held) -> None:
+        one, outcome = held.delivery, held.outcome
+        why = outcome.why if isinstance(outcome, Drop) else ""
+        logger.warning(
+            "entry %s of shard %d of %r was removed: %s", one.entry_id, one.shard, one.queue, why
+        )
+
+    def _stale(self, held: Held) -> None:
+        self.counts["stale"] += 1
+        logger.info("%s", StaleDelivery(held.delivery.queue, one_line(held.delivery.task_id)))
+
+    def _settled(self, held: Held) -> None:
+        outcome = held.outcome
+        self.counts[type(outcome).__name__] += 1
+        if isinstance(outcome, RetryAt):
+            log_failure(held, outcome.failure, f"again in {outcome.delay:.1f} s")
+        elif isinstance(outcome, Dead):
+            log_failure(held, outcome.failure, f"dead: {outcome.reason}")
+        self._announcer.settled(held)
+
+
+def log_failure(held: Held, failure: Failure, what_next: str) -> None:
+    """One line for an attempt that failed."""
+    one = held.delivery
+    logger.log(
+        logging.ERROR if isinstance(held.outcome, Dead) else logging.WARNING,
+        "%s/%s attempt %d failed, %s: %s: %s",
+        one.queue,
+        one_line(one.task_id),
+        failure.attempt,
+        what_next,
+        failure.exception_type,
+        one_line(failure.error),
+    )
+
+
+def letter_of(outcome: Dead, kind: str) -> Letter:
+    """The dead letter that an outcome leaves."""
+    failure = outcome.failure
+    return Letter(
+        outcome.reason,
+        kind,
+        failure.error,
+        failure.exception_type,
+        failure.traceback,
+        failure.attempt,
+    )
+
+
+def failed_state(held: Held, failure: Failure) -> State:
+    """The state after this delivery failed."""
+    one = held.delivery
+    failures = appended(decode_failures(one.state.failures), failure)
+    return State(
+        attempts=one.attempt,
+        lost=one.state.lost,
+        allowed=held.task.max_attempts if held.task else one.state.allowed,
+        came_from=one.entry_id.encode(),
+        failures=encode_failures(failures),
+    )
+
+
+def _given_back(held: Held) -> State | None:
+    """The new entry's first delivery is this same attempt; None where the state says so already."""
+    one = held.delivery
+    return replace(one.state, attempts=one.attempt - 1) if one.count > 1 else None

@@ -1,0 +1,146 @@
+"""What this process holds, and how much more it may take."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakSet
+
+from django_redq.broker.delivery import Delivery
+from django_redq.outcome import Outcome
+from django_redq.task import Ownership, Task
+
+Place = tuple[str, int, str]
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """A delivery in this process' hands, from its arrival until it is settled."""
+
+    delivery: Delivery
+    recovered: bool = False
+    ownership: Ownership = field(default_factory=Ownership)
+    task: Task[Any] | None = None
+    """Set once it is decoded."""
+    outcome: Outcome | None = None
+    """Set once it is finished; until it is settled it is held and renewed all the same."""
+    cancel: Callable[[], None] | None = None
+    """Ends an async run whose ownership is lost."""
+
+    def lose(self) -> None:
+        """Another consumer may have it from here on."""
+        self.ownership.lost = True
+        if self.cancel is not None:
+            self.cancel()
+
+
+GATE = threading.RLock()
+"""Held while tasks are taken, so that two consumers of one process cannot take a suspect and
+something else at the same time."""
+_tables: WeakSet[Table] = WeakSet()
+
+
+def process_is_empty() -> bool:
+    """Whether no consumer of this process holds a task."""
+    return all(table.is_empty for table in _tables)
+
+
+def process_runs_suspect() -> bool:
+    """Whether a suspect runs here, so that nothing else may be taken."""
+    return any(table.has_suspect for table in _tables)
+
+
+class Table:
+    """The tasks that one consumer holds; safe to use from every thread."""
+
+    def __init__(self, capacity: int, on_finished: Callable[[], None]) -> None:
+        self._capacity = capacity
+        self._on_finished = on_finished
+        self._lock = threading.Lock()
+        self._held: dict[Place, Held] = {}
+        self._reserved = 0
+        self._recovered = 0
+        self._suspects = 0
+        self._finished: deque[Held] = deque()
+        _tables.add(self)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds nothing and expects nothing."""
+        return not self._held and not self._reserved
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it may take more."""
+        return len(self._held) + self._reserved < self._capacity and not process_runs_suspect()
+
+    @property
+    def has_suspect(self) -> bool:
+        """Whether it holds a task that must be alone."""
+        return self._suspects > 0
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether something waits to be settled."""
+        return bool(self._finished)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def reserve(self, wanted: int, recovered_limit: int | None = None) -> int:
+        """Keeps up to ``wanted`` free slots for what is about to arrive; how many it got."""
+        if process_runs_suspect():
+            return 0
+        with self._lock:
+            free = self._capacity - len(self._held) - self._reserved
+            if recovered_limit is not None:
+                free = min(free, recovered_limit - self._recovered)
+            granted = max(min(wanted, free), 0)
+            self._reserved += granted
+            return granted
+
+    def unreserve(self, count: int) -> None:
+        """Gives reserved slots back; what arrived was added before."""
+        with self._lock:
+            self._reserved -= count
+
+    def get(self, delivery: Delivery) -> Held | None:
+        """The task held under this entry, if any."""
+        return self._held.get(delivery.place)
+
+    def add(self, held: Held) -> None:
+        """Takes a delivery in."""
+        with self._lock:
+            self._held[held.delivery.place] = held
+            self._recovered += held.recovered
+            self._suspects += held.delivery.is_last_chance
+
+    def remove(self, held: Held) -> None:
+        """Lets a task go: it is settled, or somebody else's."""
+        with self._lock:
+            if self._held.pop(held.delivery.place, None) is not None:
+                self._recovered -= held.recovered
+                self._suspects -= held.delivery.is_last_chance
+
+    def snapshot(self) -> list[Held]:
+        """All that is held now."""
+        with self._lock:
+            return list(self._held.values())
+
+    def finish(self, held: Held, outcome: Outcome) -> None:
+        """Notes how a task ended, for the settler."""
+        held.outcome = outcome
+        self._finished.append(held)
+        self._on_finished()
+
+    def take_finished(self, limit: int) -> list[Held]:
+        """Finished tasks that wait to be settled, oldest first."""
+        finished = self._finished
+        return [finished.popleft() for _ in range(min(limit, len(finished)))]
+
+    def put_back(self, unsettled: Iterable[Held]) -> None:
+        """They could not be settled this time."""
+        self._finished.extendleft(reversed(list(unsettled)))
