@@ -71,17 +71,22 @@ def resolve(connection: ConnectionConfig) -> ConnectionConfig:
 
 def check_backend(alias: str, params: Mapping[str, Any]) -> None:
     """Raises ConfigurationError unless the alias is django-redis' own."""
-    path = params.get("BACKEND", "")
-    try:
-        ours = issubclass(import_string(path), RedisCache)
-    except Exception:  # noqa: BLE001 - a class that is not there, or a module that raises
-        ours = False
-    if not ours:
+    if not issubclass(backend_of(params), RedisCache):
         raise ConfigurationError(
-            f"REDQ['CONNECTION'] names the cache alias {alias!r}, whose BACKEND is {path!r}; it "
-            "has to be django-redis' RedisCache or a subclass. Give the queue an alias of its "
-            "own:\n" + LINES.format(alias=alias if alias != "default" else "redq")
+            f"REDQ['CONNECTION'] names the cache alias {alias!r}, whose BACKEND is "
+            f"{params.get('BACKEND')!r}; it has to be django-redis' RedisCache or a subclass. Give "
+            "the queues an alias of their own:\n"
+            + LINES.format(alias=alias if alias != "default" else "redq")
         )
+
+
+def backend_of(params: Mapping[str, Any]) -> type:
+    """The class of a cache; ``object`` where there is none."""
+    try:
+        found = import_string(params.get("BACKEND", ""))
+    except Exception:  # noqa: BLE001 - a module that is not there, or that raises anything
+        return object
+    return found if isinstance(found, type) else object
 
 
 def read_alias(params: Mapping[str, Any]) -> ConnectionConfig:

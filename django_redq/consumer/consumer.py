@@ -29,7 +29,7 @@ logger = logging.getLogger("django_redq.consumer")
 POLL_INTERVAL = 0.5
 """Seconds between fetches where no hints are heard (no right to the channel, or just reconnecting)."""
 BUSY_FETCHES = 10
-"""Fetches in a row that brought something after which hints are not listened to for a while."""
+"""Fetches in a row that left something behind, after which hints are not listened to for a while."""
 SETTLE_LIMIT = 1000
 """Finished tasks that are settled in one round trip."""
 
@@ -67,7 +67,7 @@ class Engine(Loop):
         self._orphans = False
         self._hinted = False
         self._opened = False
-        self._productive = 0
+        self._full_fetches = 0
 
     def heard(self, channel: str, message: str) -> None:
         """A hint came in: something may be ready, or a queue was paused or resumed."""
@@ -141,7 +141,7 @@ class Engine(Loop):
             return self.settler.accept(parts, replies[: len(parts)])
         finally:
             arrived += self._arrived(plan, replies[len(parts) :])
-            self._listen_or_not(plan, len(arrived))
+            self._listen_or_not(plan)
 
     def settle(self) -> int:
         """Settles once, without a fetch; how many tasks were settled."""
@@ -205,14 +205,17 @@ class Engine(Loop):
             for held in self.executor.take_waiting(queue):
                 self.table.finish(held, Release())
 
-    def _listen_or_not(self, plan: Plan, arrived: int) -> None:
+    def _listen_or_not(self, plan: Plan) -> None:
+        """Hints tell nothing while there is more than it can take, and cost a wake-up each."""
         if self.listener is None or not plan.calls:
             return
-        self._productive = self._productive + 1 if arrived else 0
-        if self._productive == BUSY_FETCHES:
-            self.listener.ignore()
-        elif not self._productive:
+        if not self.fetcher.hungry:
+            self._full_fetches = 0
             self.listener.listen()
+            return
+        self._full_fetches += 1
+        if self._full_fetches == BUSY_FETCHES:
+            self.listener.ignore()
 
     def _idle(self) -> float:
         if self.draining or not self.table.has_room:

@@ -1,0 +1,120 @@
+"""Listens to the hint channels, so that idle means waiting and not polling."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import redis
+
+from django_redq.broker import faults
+
+logger = logging.getLogger("django_redq.wakeups")
+
+_POLL = 1.0
+"""Seconds that a read of the channel waits before it looks whether it is still wanted."""
+_BACKOFF = 1.0
+"""Seconds before the next try after the connection was lost."""
+_REFUSED_BACKOFF = 60.0
+"""Seconds before the next try where the user may not subscribe."""
+
+OnHint = Callable[[str, str], None]
+
+
+class WakeListener:
+    """A thread that calls ``on_hint(channel, message)`` for each hint while it is wanted.
+
+    It also calls ``on_hint("", "")`` once it is subscribed: what happened before that was not heard.
+    Unwanted, it unsubscribes, since a client that does not read would be cut off by the server.
+    """
+
+    def __init__(self, client: redis.Redis, channels: Sequence[str], on_hint: OnHint) -> None:
+        self._client = client
+        self._channels = tuple(channels)
+        self._on_hint = on_hint
+        self._wanted = threading.Event()
+        self._stopping = threading.Event()
+        self._subscribed = threading.Event()
+        self._pubsub: redis.client.PubSub | None = None
+        self._refused = False
+        self._thread = threading.Thread(target=self._run, name="redq-wakeups", daemon=True)
+
+    @property
+    def listening(self) -> bool:
+        """Whether hints arrive."""
+        return self._subscribed.is_set() and self._wanted.is_set()
+
+    def start(self) -> None:
+        """Starts the thread, listening."""
+        self._wanted.set()
+        self._thread.start()
+
+    def listen(self) -> None:
+        """Wants hints from now on."""
+        self._wanted.set()
+
+    def ignore(self) -> None:
+        """Wants no hints until :meth:`listen`."""
+        self._wanted.clear()
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        self._stopping.set()
+        self._wanted.set()
+        pubsub = self._pubsub
+        if pubsub is not None:
+            # The server's answer ends the read that the thread waits in.
+            with suppress(*faults.REDIS_ERRORS, RuntimeError, AttributeError):
+                pubsub.unsubscribe()  # type: ignore[no-untyped-call] # redis-py has no types here
+        if self._thread.is_alive():
+            self._thread.join(_POLL * 2)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wanted.wait()
+            if self._stopping.is_set():
+                return
+            try:
+                self._listen()
+            except faults.REDIS_ERRORS as error:
+                self._stopping.wait(self._backoff_after(error))
+            finally:
+                self._subscribed.clear()
+                self._pubsub = None
+
+    def _backoff_after(self, error: BaseException) -> float:
+        if not faults.lacks_permission(error):
+            return _BACKOFF
+        if not self._refused:
+            self._refused = True
+            logger.warning(
+                "this Redis user may not subscribe to %s, so the queues are polled instead of waking "
+                "at once; grant it those channels: %s",
+                ", ".join(self._channels),
+                faults.in_words(error),
+            )
+        return _REFUSED_BACKOFF
+
+    def _listen(self) -> None:
+        with self._client.pubsub() as pubsub:  # type: ignore[no-untyped-call] # as above
+            self._pubsub = pubsub
+            pubsub.subscribe(*self._channels)
+            awaited = set(self._channels)
+            while self._wanted.is_set() and not self._stopping.is_set():
+                message = pubsub.get_message(timeout=_POLL)
+                if message is None:
+                    continue
+                channel = _text(message["channel"])
+                if message["type"] == "subscribe":
+                    awaited.discard(channel)
+                    if not awaited:
+                        self._subscribed.set()
+                        self._on_hint("", "")
+                elif message["type"] == "message":
+                    self._on_hint(channel, _text(message["data"]))
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
