@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -34,14 +34,15 @@ class AsyncBroker:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.client = make_async_client(config.connection)
+        self._execute: Callable[..., Awaitable[Any]] = self.client.execute_command
         self._opened: set[str] = set()
 
     async def run(self, call: Call[ReplyT]) -> ReplyT:
         """One call, one round trip."""
         try:
-            return call.read(await self.client.execute_command(*command_of(call)))
+            return call.read(await self._execute(*command_of(call)))
         except redis.exceptions.NoScriptError:
-            return call.read(await self.client.execute_command(*full_command_of(call)))
+            return call.read(await self._execute(*full_command_of(call)))
 
     async def run_many(self, batch: Sequence[Call[Any]]) -> list[Any]:
         """Many calls, one round trip; an exception in the place of a call that failed."""

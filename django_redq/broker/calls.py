@@ -152,8 +152,10 @@ def promote(
 def _promotion(reply: Any) -> Promotion:
     held, number, next_due, now = reply
     if held == 1:
-        return Promotion(True, number, None, _due(next_due), float(now))
-    return Promotion(False, 0, max(number, 0), None, float(now))
+        return Promotion(
+            held=True, moved=number, lapses_in=None, next_due=_due(next_due), now=float(now)
+        )
+    return Promotion(held=False, moved=0, lapses_in=max(number, 0), next_due=None, now=float(now))
 
 
 def _due(raw: bytes) -> float | None:

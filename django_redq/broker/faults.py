@@ -7,6 +7,11 @@ import redis
 REDIS_ERRORS: tuple[type[Exception], ...] = (redis.RedisError, OSError)
 """Everything that a round trip may raise."""
 
+_NAMED: dict[str, type[redis.RedisError]] = {
+    "LOADING": redis.exceptions.BusyLoadingError,
+    "READONLY": redis.exceptions.ReadOnlyError,
+    "OOM": redis.exceptions.OutOfMemoryError,
+}
 _PASSING = (
     "LOADING",
     "READONLY",
@@ -57,13 +62,7 @@ def in_words(error: BaseException) -> str:
 def _says(error: redis.ResponseError, *words: str) -> bool:
     # redis-py strips the prefix of the errors it has a class for; the class's name keeps it.
     message = str(error)
-    named = {
-        redis.exceptions.BusyLoadingError: "LOADING",
-        redis.exceptions.ReadOnlyError: "READONLY",
-        redis.exceptions.OutOfMemoryError: "OOM",
-    }
-    prefix = next((word for kind, word in named.items() if isinstance(error, kind)), "")
-    if prefix in words:
+    if any(isinstance(error, _NAMED[word]) for word in words if word in _NAMED):
         return True
     # An error inside a script bears the script's name before or after the server's word.
     return any(message.startswith(word) or f" {word} " in message[:120] for word in words)

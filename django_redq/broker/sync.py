@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import redis
@@ -95,6 +95,7 @@ class Broker:
     def __init__(self, config: Config, client: redis.Redis | None = None) -> None:
         self.config = config
         self.client = client or make_client(config.connection)
+        self._execute: Callable[..., Any] = self.client.execute_command
         self.spans_shards = True
         """Whether one script may touch several shards; found out by trying."""
         self._opened: set[str] = set()
@@ -106,9 +107,9 @@ class Broker:
             redis.RedisError: what redis-py raises; nothing is sent again by us.
         """
         try:
-            return call.read(self.client.execute_command(*command_of(call)))
+            return call.read(self._execute(*command_of(call)))
         except redis.exceptions.NoScriptError:
-            return call.read(self.client.execute_command(*full_command_of(call)))
+            return call.read(self._execute(*full_command_of(call)))
 
     def run_many(self, batch: Sequence[Call[Any]]) -> list[Any]:
         """Many calls, one round trip; in order, an exception in the place of a call that failed.
@@ -135,8 +136,9 @@ class Broker:
         if not commands:
             return []
         with self.client.pipeline(transaction=False) as pipe:
+            execute: Callable[..., Any] = pipe.execute_command
             for command in commands:
-                pipe.execute_command(*command)
+                execute(*command)
             replies: list[Any] = pipe.execute(raise_on_error=False)
         for reply in replies:
             if isinstance(reply, Exception) and faults.wants_new_connection(reply):

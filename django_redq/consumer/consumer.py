@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from django_redq.broker import calls, faults
-from django_redq.broker.delivery import Delivery
+from django_redq.broker.delivery import Delivery, PendingRow
 from django_redq.broker.sync import Broker, get_broker
 from django_redq.broker.wakeups import WakeListener
 from django_redq.consumer.announcer import Announcer
@@ -183,22 +183,22 @@ class Engine(Loop):
                 page = self._broker.run(call)
                 for row in page.rows:
                     if self.table.get(row.delivery) is None:
-                        self._adopt(row.delivery, row.in_stream)
+                        self._adopt(row)
                 cursor = page.cursor
         self._orphans = False
 
-    def _adopt(self, one: Delivery, in_stream: bool) -> None:
-        if not in_stream:
+    def _adopt(self, row: PendingRow) -> None:
+        one = row.delivery
+        if not row.in_stream:
             one.task_id = ""
         with GATE:
             held = Held(one)
-            if one.is_last_chance and not process_is_empty():
-                self.table.add(held)
-                held.outcome = Release()
-                self.table.finish(held, held.outcome)
-                return
+            must_wait = one.is_last_chance and not process_is_empty()
             self.table.add(held)
-        self.executor.submit(held)
+        if must_wait:
+            self.table.finish(held, Release())
+        else:
+            self.executor.submit(held)
 
     def _release_paused(self) -> None:
         for queue in self.fetcher.paused_queues if self.executor.waiting else ():
@@ -262,7 +262,7 @@ class Consumer:
 
     @property
     def name(self) -> str:
-        """This process' consumer name."""
+        """The consumer name, unique to this process."""
         return self.options.name
 
     @property
@@ -312,7 +312,7 @@ class Consumer:
             self._renewer.stop(5)
             if self._engine.listener is not None:
                 self._engine.listener.stop()
-            self._engine.executor.close(cancel=True)
+            self._engine.executor.close()
             self._engine.announcer.close(5)
             self._forget_name()
             self.stopped.set()
@@ -355,7 +355,7 @@ class Consumer:
         renewer.start()
         try:
             engine.fetcher.hint()
-            settled, arrived = engine.turn()
+            settled, _ = engine.turn()
             while engine.table.has_finished:
                 settled += engine.settle()
             return settled

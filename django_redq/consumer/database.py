@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.core.cache import caches
 from django.db import close_old_connections, connections, reset_queries
 

@@ -19,6 +19,9 @@ from django_redq.outcome import Outcome
 
 logger = logging.getLogger("django_redq.consumer")
 
+CANCEL_TIMEOUT = 3.0
+"""Seconds that cancelled async runs get to end."""
+
 Finish = Callable[[Held, Outcome], None]
 
 
@@ -35,8 +38,8 @@ class Executor(Protocol):
     def waiting(self) -> int:
         """How many have not begun."""
 
-    def close(self, cancel: bool) -> None:
-        """Ends its threads; ``cancel`` gives up the async runs that are left."""
+    def close(self) -> None:
+        """Ends its threads and cancels the async runs that are left."""
 
 
 class InlineExecutor:
@@ -57,7 +60,7 @@ class InlineExecutor:
     def take_waiting(self, queue_name: str | None = None) -> list[Held]:
         return []
 
-    def close(self, cancel: bool) -> None:
+    def close(self) -> None:
         self._deadlines.close()
 
 
@@ -92,9 +95,9 @@ class ThreadedExecutor:
                 self._waiting.remove(held)
             return taken
 
-    def close(self, cancel: bool) -> None:
+    def close(self) -> None:
         self._threads.close()
-        self._loop.close(cancel)
+        self._loop.close()
 
     def _begin(self, held: Held | None) -> None:
         while held is not None:
@@ -164,13 +167,13 @@ class LoopRunner:
         loop = self._loop or self._start()
         loop.call_soon_threadsafe(self._spawn, self._run(run))
 
-    def close(self, cancel: bool) -> None:
-        """Ends the loop, with ``cancel`` after every run on it was cancelled."""
+    def close(self) -> None:
+        """Cancels every run on the loop and ends it."""
         self._closing = True
         if self._loop is None or self._thread is None:
             return
-        self._loop.call_soon_threadsafe(self._end, cancel)
-        self._thread.join(5)
+        self._loop.call_soon_threadsafe(self._end)
+        self._thread.join(CANCEL_TIMEOUT + 1)
 
     def _start(self) -> asyncio.AbstractEventLoop:
         loop = self._loop = asyncio.new_event_loop()
@@ -185,9 +188,8 @@ class LoopRunner:
         while not self._closing:
             try:
                 loop.run_forever()
-            except BaseException as error:
-                # A task that a handler spawned raised SystemExit or KeyboardInterrupt.
-                logger.error(
+            except BaseException as error:  # noqa: BLE001 - SystemExit of a task a handler spawned
+                logger.warning(
                     "a stray asyncio task raised %s; the loop goes on", type(error).__name__
                 )
         loop.run_until_complete(loop.shutdown_asyncgens())
@@ -198,14 +200,13 @@ class LoopRunner:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _end(self, cancel: bool) -> None:
+    def _end(self) -> None:
         loop = asyncio.get_running_loop()
-        if cancel:
-            for task in self._tasks:
-                task.cancel()
-        if self._tasks and cancel:
-            waiter = asyncio.ensure_future(asyncio.wait(self._tasks, timeout=3))
-            waiter.add_done_callback(lambda _: loop.stop())
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            ending = asyncio.ensure_future(asyncio.wait(self._tasks, timeout=CANCEL_TIMEOUT))
+            ending.add_done_callback(lambda _: loop.stop())
         else:
             loop.stop()
 

@@ -18,7 +18,8 @@ Clock = Callable[[], float]
 @dataclass(frozen=True, slots=True)
 class Options:
     """One consumer's settings. What several queues say differently is resolved so that each gets
-    no less than it asks for."""
+    no less than it asks for.
+    """
 
     queues: dict[str, QueueConfig]
     name: str

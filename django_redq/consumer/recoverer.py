@@ -175,7 +175,13 @@ class Recoverer(Loop):
         one = row.delivery
         outcome = Dead(reason, _how_it_died(row, reason))
         failures = [*decode_failures(one.state.failures), outcome.failure]
-        state = State(one.attempt, True, allowed, one.entry_id.encode(), encode_failures(failures))
+        state = State(
+            attempts=one.attempt,
+            lost=True,
+            allowed=allowed,
+            came_from=one.entry_id.encode(),
+            failures=encode_failures(failures),
+        )
         letter: Letter = letter_of(outcome, _kind_of(one))
         call: Call[Settled] = calls.dead_letter(
             shard, row.owner, one, state, letter, self._options.now_text(), min_idle_ms=min_idle_ms

@@ -65,7 +65,7 @@ def prepare(held: Held, queue: QueueConfig) -> Run | Outcome:
     """Reads the record and finds the handler; an outcome where that ends it already."""
     try:
         return _prepare(held, queue)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a fault of one task must not stop the others
         kept = failure.describe(error, held.delivery.attempt)
         return decide(error, kept, max_attempts=queue.max_attempts, policy=queue.retry)
 
@@ -135,14 +135,14 @@ def _run_clean(run: Run, deadlines: Deadlines) -> Outcome:
     try:
         with database.clean_thread():
             return _run_sync(run, deadlines)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - a failed task, never a dead worker
         return _failed(run, error)
 
 
 def run_inline(run: Run, deadlines: Deadlines) -> Outcome:
     """Runs any handler in the calling thread, whose database connections stay as they are."""
     if run.handler.is_async:
-        return Context().run(async_to_sync(run_on_loop), run, False)
+        return Context().run(async_to_sync(_run_in_caller), run)
     return Context().run(_run_sync, run, deadlines)
 
 
@@ -154,7 +154,7 @@ def _run_sync(run: Run, deadlines: Deadlines) -> Outcome:
         with _limited(run, deadlines):
             run.handler.target()(task)
         return _succeeded(task)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - a failed task, never a dead worker
         return _failed(run, error)
 
 
@@ -176,13 +176,16 @@ def _limited(run: Run, deadlines: Deadlines) -> Iterator[None]:
         raise HandlerTimeout(deadline.message) from None
 
 
-async def run_on_loop(run: Run, own_thread: bool = True) -> Outcome:
-    """Runs an async handler on the running loop.
+async def run_on_loop(run: Run) -> Outcome:
+    """Runs an async handler on the running loop, its ORM calls in a thread of their own."""
+    return await _run_async(run, database.clean_loop())
 
-    Args:
-        own_thread: gives its ORM calls a thread of their own, whose connections are closed after.
-    """
-    hygiene = database.clean_loop() if own_thread else contextlib.nullcontext()
+
+async def _run_in_caller(run: Run) -> Outcome:
+    return await _run_async(run, contextlib.nullcontext())
+
+
+async def _run_async(run: Run, hygiene: contextlib.AbstractAsyncContextManager[None]) -> Outcome:
     try:
         async with hygiene:
             task = _begin(run)
@@ -194,7 +197,7 @@ async def run_on_loop(run: Run, own_thread: bool = True) -> Outcome:
         if run.held.ownership.lost or _is_cancelled_from_outside():
             return Keep("its run was cancelled")
         return _failed(run, error)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - a failed task, never a dead worker
         return _failed(run, error)
 
 
