@@ -17,11 +17,12 @@ from uuid import UUID
 
 import msgspec
 
+from django_redq.conf.rules import show
+
 Scalar = str | int | float | bool | None
 
 # msgspec, as Python, reads no longer number back from text; to msgspec the sign counts.
 _MOST, _LEAST = 10**4300 - 1, -(10**4299) + 1
-_SHOWN = 80
 _WHOLE_MINUTES = timedelta(minutes=1)
 
 
@@ -157,12 +158,3 @@ def type_name(value: object) -> str:
     if kind.__module__ == "builtins":
         return kind.__qualname__
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def show(value: object) -> str:
-    """``value`` for an error message: short, and in no case an error itself."""
-    try:
-        shown = ascii(value) if isinstance(value, str) else repr(value)
-    except Exception:  # noqa: BLE001 - a foreign __repr__, or an int of more than 4,300 digits
-        return f"<{type_name(value)}>"
-    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + "…"

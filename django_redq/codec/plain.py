@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 from django.utils.functional import LazyObject, Promise
 
-from django_redq.codec.leaves import LEAVES, Refusal, show, text, type_name, why_not
+from django_redq.codec.leaves import LEAVES, Refusal, text, type_name, why_not
+from django_redq.conf.rules import show
 from django_redq.errors import InvalidArgument
 
 MAX_DEPTH = 256

@@ -422,7 +422,7 @@ self_made.me = self_made
         ([Decimal("sNaN")], "payload[0]", "sNaN"),
         ([Decimal("-Infinity")], "payload[0]", "-Infinity"),
         ([10**4300], "payload[0]", "4,300 characters"),
-        ({"a": {10**4300: 1}}, "payload.a", "key <int> of type int"),
+        ({"a": {10**4300: 1}}, "payload.a", "key an int of type int"),
         ({"n": [-(10**4299)]}, "payload.n[0]", "4,300 characters"),
         ("a\ud800", "payload", r"'\ud800' at index 1"),
         ({"a": {"b": "\ud83d\ude00"}}, "payload.a.b", "lone surrogate"),
