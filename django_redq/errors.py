@@ -39,6 +39,11 @@ class InvalidArgument(RedqError, ValueError):
         self.reason = reason
         super().__init__(f"{field}: {reason}")
 
+    def put_inside(self, outer: str) -> None:
+        """Makes ``delay`` into ``tasks[3].delay``: the argument was part of a larger one."""
+        self.field = f"{outer}.{self.field}"
+        self.args = (f"{self.field}: {self.reason}",)
+
 
 class PayloadTooLarge(InvalidArgument):
     """The encoded task is larger than the queue's ``MAX_PAYLOAD_BYTES``."""
