@@ -79,10 +79,6 @@ class Engine(Loop):
         """Something may bear this consumer's name that it does not know of: a reply was lost."""
         self._orphans = True
 
-    def on_failure(self) -> None:
-        """What the failed round trip delivered is looked for before the next fetch."""
-        self._orphans = True
-
     def on_reconnect(self) -> None:
         self.fetcher.hint()
         self._on_late()
@@ -95,8 +91,6 @@ class Engine(Loop):
             self.fatal = error
             self._stopping.set()
             return 0.0
-        if self._orphans and not self.draining:
-            self._adopt_orphans()
         settled, brought = self.turn()
         if self.draining and self.table.is_empty:
             self.drained.set()
@@ -117,6 +111,8 @@ class Engine(Loop):
 
     def turn(self) -> tuple[int, int]:
         """Settles and fetches once; how many tasks were settled, and how many arrived."""
+        if self._orphans and not self.draining:
+            self._adopt_orphans()
         arrived: list[Held] = []
         try:
             with GATE:
@@ -135,6 +131,8 @@ class Engine(Loop):
         except faults.REDIS_ERRORS:
             self.table.put_back(finished)
             self.table.unreserve(plan.reserved)
+            # What it delivered is looked for before the next fetch.
+            self._orphans = self._orphans or bool(plan.calls)
             raise
         try:
             # Whatever became of the settling, what the fetch brought must be taken in.

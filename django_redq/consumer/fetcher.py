@@ -50,6 +50,8 @@ class Fetcher:
         self._emptying: Shard | None = None
         self._next_turn = 0.0
         self._quiet = 0
+        self._hints = 0
+        self._hints_at_plan = 0
         self._next_poll = 0.0
         self.paused_queues: set[str] = set()
         """Queues that the last answers said are paused."""
@@ -63,7 +65,8 @@ class Fetcher:
         )
 
     def hint(self) -> None:
-        """Something became ready somewhere."""
+        """Something became ready somewhere; safe from any thread."""
+        self._hints += 1
         self._quiet = 0
 
     def poll_in(self, seconds: float) -> None:
@@ -83,6 +86,7 @@ class Fetcher:
 
     def plan(self) -> Plan:
         """What to ask for now."""
+        self._hints_at_plan = self._hints
         if self._parked and process_is_empty():
             return self._plan_suspect()
         if self._emptying is not None or not self.hungry:
@@ -156,7 +160,8 @@ class Fetcher:
     def _note_quiet(self, plan: Plan, brought: int) -> None:
         if not plan.reserved:
             return
-        if brought >= plan.reserved:
+        # What a hint tells may have come after the script looked.
+        if brought >= plan.reserved or self._hints != self._hints_at_plan:
             self._quiet = 0
             return
         self._quiet += len(plan.shards) if self._broker.spans_shards else len(plan.calls)

@@ -65,6 +65,10 @@ class Recoverer(Loop):
         self.recover()
         return self._options.recovery_interval
 
+    def on_failure(self) -> None:
+        """The failed round trip may have claimed something all the same."""
+        self._on_orphan()
+
     def hold_off(self) -> None:
         """Recovers nothing for one PENDING_MIN_IDLE: live owners may be late with their renewals."""
         longest = max(queue.pending_min_idle for queue in self._options.queues.values())

@@ -41,16 +41,23 @@ GATE = threading.RLock()
 """Held while tasks are taken, so that two consumers of one process cannot take a suspect and
 something else at the same time."""
 _tables: WeakSet[Table] = WeakSet()
+_tables_lock = threading.Lock()
+
+
+def _all_tables() -> list[Table]:
+    # A set must not grow while it is gone through.
+    with _tables_lock:
+        return list(_tables)
 
 
 def process_is_empty() -> bool:
     """Whether no consumer of this process holds a task."""
-    return all(table.is_empty for table in _tables)
+    return all(table.is_empty for table in _all_tables())
 
 
 def process_runs_suspect() -> bool:
     """Whether a suspect runs here, so that nothing else may be taken."""
-    return any(table.has_suspect for table in _tables)
+    return any(table.has_suspect for table in _all_tables())
 
 
 class Table:
@@ -65,7 +72,8 @@ class Table:
         self._recovered = 0
         self._suspects = 0
         self._finished: deque[Held] = deque()
-        _tables.add(self)
+        with _tables_lock:
+            _tables.add(self)
 
     @property
     def is_empty(self) -> bool:
