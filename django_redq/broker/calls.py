@@ -304,8 +304,11 @@ def dead_letter(
     now: str,
     *,
     min_idle_ms: int = 0,
-) -> Call[Settled]:
-    """A task that gets no further attempt; ``min_idle_ms`` where it is a vanished owner's."""
+) -> Call[tuple[Settled, str]]:
+    """A task that gets no further attempt; ``min_idle_ms`` where it is a vanished owner's.
+
+    Reads as what became of it, and the entry ID of the letter that was written.
+    """
     keys = shard.keys
     head = (shard.group, owner, now, min_idle_ms, dead.task_id, dead.entry_id, dead.count)
     words = (letter.reason, letter.kind, letter.error, letter.exception_type, letter.traceback)
@@ -313,7 +316,7 @@ def dead_letter(
         "dead_letter",
         (keys.stream, keys.payload, keys.state, keys.entry, keys.dlq, keys.meta),
         (*head, state.encode(), *words, letter.attempts),
-        Settled,
+        lambda reply: (Settled(reply[0]), text(reply[1])),
     )
 
 

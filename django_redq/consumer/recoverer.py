@@ -187,13 +187,15 @@ class Recoverer(Loop):
             failures=encode_failures(failures),
         )
         letter: Letter = letter_of(outcome, _kind_of(one))
-        call: Call[Settled] = calls.dead_letter(
+        call: Call[tuple[Settled, str]] = calls.dead_letter(
             shard, row.owner, one, state, letter, self._options.now_text(), min_idle_ms=min_idle_ms
         )
-        if self._broker.run(call) is not Settled.DONE:
+        settled, letter_id = self._broker.run(call)
+        if settled is not Settled.DONE:
             return False
         logger.error("%s/%s is dead: %s", shard.queue, one_line(one.task_id), outcome.failure.error)
-        self._announcer.settled(Held(one, recovered=True, outcome=outcome))
+        held = Held(one, recovered=True, outcome=outcome, letter_id=letter_id)
+        self._announcer.settled(held)
         return True
 
 

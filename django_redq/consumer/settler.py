@@ -90,7 +90,7 @@ class Settler:
         delay_ms = -int(-outcome.delay * 1000 // 1)
         return held.delivery, delay_ms, failed_state(held, outcome.failure)
 
-    def _dead_letter(self, shard: Shard, held: Held) -> Call[Settled]:
+    def _dead_letter(self, shard: Shard, held: Held) -> Call[Any]:
         outcome = held.outcome
         assert isinstance(outcome, Dead)
         letter = letter_of(outcome, held.task.kind if held.task else "")
@@ -136,13 +136,15 @@ class Settler:
             for held in part.held:
                 self._dropped(held)
             return 0
-        answers = reply if isinstance(reply, list) else [reply]
-        for held, answer in zip(part.held, answers, strict=True):
+        if isinstance(reply, tuple):
+            answer, part.held[0].letter_id = reply
+            reply = [answer]
+        for held, answer in zip(part.held, reply, strict=True):
             if answer is Settled.STALE:
                 self._stale(held)
             else:
                 self._settled(held)
-        return sum(answer is not Settled.STALE for answer in answers)
+        return sum(answer is not Settled.STALE for answer in reply)
 
     def _left_pending(self, group: Sequence[Held]) -> None:
         self._let_go(group)

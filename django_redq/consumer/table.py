@@ -27,6 +27,8 @@ class Held:
     """Set once it is decoded."""
     outcome: Outcome | None = None
     """Set once it is finished; until it is settled it is held and renewed all the same."""
+    letter_id: str = ""
+    """The entry ID of its dead letter, once that is written."""
     cancel: Callable[[], None] | None = None
     """Ends an async run whose ownership is lost."""
 

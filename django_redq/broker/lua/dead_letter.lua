@@ -1,7 +1,7 @@
 -- Settles a task that gets no further attempt: to the dead letters, its payload kept for a replay.
 -- KEYS   stream payload state entry dlq meta
 -- ARGV   group consumer now min_idle id entry_id count new_state reason kind error exception_type traceback attempts
--- REPLY  1 settled, 0 stale, 2 it was settled before
+-- REPLY  {1 settled | 0 stale | 2 it was settled before, the letter's entry ID where it was settled just now}
 -- `min_idle` (ms) is 0 for one's own delivery; who buries a vanished owner's gives that owner as `consumer`.
 -- Where the payload is missing the letter is a tombstone: it has no task ID to be found by, only its entry ID.
 local stream, payload, state, entry, dlq, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
@@ -22,9 +22,9 @@ end
 
 local verdict, row = holds(stream, entry, group, consumer, id, entry_id, count)
 if verdict == 'settled' then
-  return 2
+  return {2, ''}
 elseif verdict == 'stale' or (row and row[3] < tonumber(min_idle)) then
-  return buried_before() and 2 or 0
+  return {buried_before() and 2 or 0, ''}
 end
 
 local has_payload = redis.call('HEXISTS', payload, id) == 1
@@ -42,4 +42,4 @@ end
 redis.pcall('XACK', stream, group, entry_id)
 redis.call('XDEL', stream, entry_id)
 redis.call('HINCRBY', meta, 'dead', 1)
-return 1
+return {1, dead}
