@@ -55,6 +55,22 @@ class _SentinelTLSConnection(_SentinelConnection, redis.SSLConnection):
     """The same over TLS."""
 
 
+class _SentinelPool(sentinel.SentinelConnectionPool):
+    """Closes the connections to the Sentinels along with its own; redis-py leaves them open."""
+
+    def disconnect(self, inuse_connections: bool = True) -> None:  # noqa: FBT001, FBT002
+        super().disconnect(inuse_connections)
+        if inuse_connections:  # else only the master has changed
+            self.sentinel_manager.close()
+
+
+class _AsyncSentinelPool(aio_sentinel.SentinelConnectionPool):
+    async def disconnect(self, inuse_connections: bool = True) -> None:  # noqa: FBT001, FBT002
+        await super().disconnect(inuse_connections)
+        if inuse_connections:
+            await self.sentinel_manager.aclose()
+
+
 class _Kit(NamedTuple):
     """The classes of redis-py for one of its two worlds."""
 
@@ -79,7 +95,7 @@ _SYNC = _Kit(
     tls=redis.SSLConnection,
     unix=redis.UnixDomainSocketConnection,
     sentinel=sentinel.Sentinel,
-    sentinel_pool=sentinel.SentinelConnectionPool,
+    sentinel_pool=_SentinelPool,
     sentinel_plain=_SentinelConnection,
     sentinel_tls=_SentinelTLSConnection,
     cluster=cluster.RedisCluster,
@@ -93,7 +109,7 @@ _ASYNC = _Kit(
     tls=aio.SSLConnection,
     unix=aio.UnixDomainSocketConnection,
     sentinel=aio_sentinel.Sentinel,
-    sentinel_pool=aio_sentinel.SentinelConnectionPool,
+    sentinel_pool=_AsyncSentinelPool,
     sentinel_plain=aio_sentinel.SentinelManagedConnection,
     sentinel_tls=aio_sentinel.SentinelManagedSSLConnection,
     cluster=aio_cluster.RedisCluster,
