@@ -137,11 +137,17 @@ class Registry:
         for added in self._added.values():
             for place, registration in added.items():
                 held = place.find()
-                if not place.is_local and getattr(held, "func", None) is not registration.func:
+                if not place.is_local and not _is_handler_of(held, registration.func):
                     yield (
                         f"handler {place}: under this name stands {held!r:.80} instead; "
                         "@handler must be the outermost decorator, and the name its own"
                     )
+
+
+def _is_handler_of(held: object, func: Callable[..., Any]) -> bool:
+    # A decorator outside copies the handler's attributes (functools.wraps), "func" too; but what
+    # it wraps is the handler, and not the function.
+    return getattr(held, "func", None) is func and getattr(held, "__wrapped__", func) is func
 
 
 def _resolved(registration: Registration) -> Registration:
