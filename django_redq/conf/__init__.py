@@ -36,8 +36,8 @@ __all__ = [
     "SchedulerConfig",
     "cache_settings",
     "connection_factory",
+    "find_connection",
     "find_faults",
-    "find_parts",
     "get_config",
     "override_queue",
     "override_scheduler",
@@ -89,21 +89,15 @@ def find_faults() -> list[str]:
     return []
 
 
-def find_parts() -> tuple[ConnectionConfig | None, tuple[str, ...]]:
-    """The connection, and the names of the queues, even where other parts of ``REDQ`` are wrong.
-
-    For the checks, which tell what they can at once.
-    """
+def find_connection() -> ConnectionConfig | None:
+    """The connection, even where other parts of ``REDQ`` are wrong: the checks tell all at once."""
     given = getattr(settings, "REDQ", {})
     if not isinstance(given, Mapping):
-        return None, ()
+        return None
     try:
-        connection = read_connection(given.get("CONNECTION", {"CACHE": "redq"}))
+        return read_connection(given.get("CONNECTION", {"CACHE": "redq"}))
     except RuleError:
-        connection = None
-    queues = given.get("QUEUES", {})
-    known = tuple(map(str, queues or ["default"])) if isinstance(queues, Mapping) else ()
-    return connection, known
+        return None
 
 
 def _forget(*, setting: str, **_: Any) -> None:

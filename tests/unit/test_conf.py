@@ -419,18 +419,17 @@ class TestReading:
         assert conf.find_faults() == []
 
     @pytest.mark.parametrize(
-        ("redq", "parts"),
+        ("redq", "is_told"),
         [
-            ({"SHARDS": 1, "QUEUES": {"email": 3}}, (True, ("email",))),
-            ({"CONNECTION": {}, "NAMESPACE": ""}, (False, ("default",))),
-            ({"QUEUES": []}, (True, ())),
-            ([], (False, ())),
+            ({"SHARDS": 1, "QUEUES": {"email": 3}}, True),
+            ({"NAMESPACE": "", "CONNECTION": {"URL": "redis://a"}}, True),
+            ({"CONNECTION": {}}, False),
+            ([], False),
         ],
     )
-    def test_parts_of_a_faulty_setting(self, redq: Any, parts: Any) -> None:
+    def test_the_connection_of_a_faulty_setting(self, redq: Any, is_told: bool) -> None:
         with override_settings(REDQ=redq):
-            connection, queues = conf.find_parts()
-        assert (connection is not None, queues) == parts
+            assert (conf.find_connection() is not None) == is_told
 
 
 class _Nowhere(tzinfo):
