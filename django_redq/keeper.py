@@ -5,12 +5,13 @@ script, ``python -I -S keeper.py LITTER COMMAND ...``: the keeper, between the t
 the standard library, imports nothing of ours, and asks no more of the system than pipes and
 signals:
 
-* Each line that it reads is a signal number, passed on to the command. The keeper alone reaps the
-  command, so no signal can hit a stranger who got the process ID after it.
+* Each line that it reads is a signal number, passed on to the command; SIGKILL to all of its
+  process group. The keeper alone reaps the command, so no signal can hit a stranger who got the
+  process ID after it.
 * The end of the pipe means that the starter is gone: the kernel closes it, whatever the starter
-  died of. Then the command is killed with all of its process group, and the directory LITTER
-  removed unless that is empty. (Linux' parent-death signal would come already when the *thread*
-  that started the command ends, and it reaches children only.)
+  died of. Then the process group is killed, and the directory LITTER removed unless that is empty.
+  (Linux' parent-death signal would come already when the *thread* that started the command ends,
+  and it reaches children only.)
 * It ends with the command, and with the command's exit code.
 """
 
@@ -92,7 +93,7 @@ class Kept:
         return self._process.wait(timeout)
 
     def close(self) -> None:
-        """Kill the command if it still runs, and close the pipes."""
+        """Kill the command's group if that still runs, and close the pipes."""
         self.signal(signal.SIGKILL)
         self.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -105,6 +106,11 @@ def start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(arguments, stdin=subprocess.DEVNULL, process_group=0)
 
 
+def _kill_group(command: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(command.pid, signal.SIGKILL)
+
+
 def keep(command: subprocess.Popen[bytes], orders: Iterable[bytes]) -> int | None:
     """Pass the signals in ``orders`` on to ``command``; when there are no more, kill its group.
 
@@ -115,10 +121,12 @@ def keep(command: subprocess.Popen[bytes], orders: Iterable[bytes]) -> int | Non
 
     def obey() -> None:
         for line in orders:
-            command.send_signal(int(line))
+            if int(line) == signal.SIGKILL:
+                _kill_group(command)
+            else:
+                command.send_signal(int(line))
         orphaned.set()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(command.pid, signal.SIGKILL)
+        _kill_group(command)
 
     threading.Thread(target=obey, daemon=True).start()
     code = command.wait()
