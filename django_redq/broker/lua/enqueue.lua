@@ -7,7 +7,7 @@ local now, wake_channel, due_channel, shard = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --@include clock digits due_at put_ready tell tell_sooner
 
 now = clock(now)
-local replies, ready, soonest, soonest_due = {}, false, nil, math.huge
+local replies, ready, soonest = {}, false, math.huge
 for i = 5, #ARGV, 3 do
   local id, when, body = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local due = due_at(when, now)
@@ -15,9 +15,7 @@ for i = 5, #ARGV, 3 do
   if redis.call('HSETNX', payload, id, record) == 1 then
     if due > now then
       redis.call('ZADD', delay, digits(due), id)
-      if due < soonest_due then
-        soonest, soonest_due = id, due
-      end
+      soonest = math.min(soonest, due)
     else
       put_ready(stream, entry, id)
       ready = true
@@ -29,7 +27,7 @@ for i = 5, #ARGV, 3 do
     replies[#replies + 1] = string.sub(there, -#body) == body and 1 or 0
   end
 end
-if soonest then
+if soonest < math.huge then
   tell_sooner(delay, due_channel, shard, soonest)
 end
 if ready then

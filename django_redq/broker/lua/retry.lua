@@ -7,7 +7,7 @@ local group, consumer, now, wake_channel, due_channel, shard = ARGV[1], ARGV[2],
 --@include clock digits pending_row place_of holds came_from put_ready tell tell_sooner
 
 now = clock(now)
-local replies, retried, ready, soonest, soonest_delay = {}, 0, false, nil, math.huge
+local replies, retried, ready, soonest = {}, 0, false, math.huge
 for i = 7, #ARGV, 5 do
   local id, entry_id, count, delay_ms, new_state = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4]
   local verdict = holds(stream, entry, group, consumer, id, entry_id, count)
@@ -16,9 +16,7 @@ for i = 7, #ARGV, 5 do
     if delay_ms > 0 then
       redis.call('ZADD', delay, digits(now + delay_ms), id)
       redis.call('HDEL', entry, id)
-      if delay_ms < soonest_delay then
-        soonest, soonest_delay = id, delay_ms
-      end
+      soonest = math.min(soonest, now + delay_ms)
     else
       put_ready(stream, entry, id)
       ready = true
@@ -36,7 +34,7 @@ end
 if retried > 0 then
   redis.call('HINCRBY', meta, 'retried', retried)
 end
-if soonest then
+if soonest < math.huge then
   tell_sooner(delay, due_channel, shard, soonest)
 end
 if ready then

@@ -1,7 +1,7 @@
--- tell_sooner(delay, channel, shard, id): wakes the schedulers where `id` is now the first one due.
-local function tell_sooner(delay, channel, shard, id)
+-- tell_sooner(delay, channel, shard, due): wakes the schedulers where nothing is due before `due`, just added.
+local function tell_sooner(delay, channel, shard, due)
   local head = redis.call('ZRANGE', delay, 0, 0, 'WITHSCORES')
-  if head[1] == id then
+  if tonumber(head[2]) == due then
     tell(channel, shard .. ' ' .. head[2])
   end
 end
