@@ -8,12 +8,16 @@ local stream, state, entry = KEYS[1], KEYS[2], KEYS[3]
 local group, consumer, wake_channel, shard = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --@include pending_row place_of holds put_ready tell
 
+local function released_before(id, entry_id)
+  return string.match(redis.call('HGET', entry, id) or '', ' after (%S+)$') == entry_id
+end
+
 local replies, released = {}, false
 for i = 5, #ARGV, 4 do
   local id, entry_id, count, new_state = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local verdict = holds(stream, entry, group, consumer, id, entry_id, count)
   if verdict == 'mine' then
-    put_ready(stream, entry, id)
+    put_ready(stream, entry, id, ' after ' .. entry_id)
     if new_state ~= '' then
       redis.call('HSET', state, id, new_state)
     end
@@ -21,7 +25,8 @@ for i = 5, #ARGV, 4 do
     redis.call('XDEL', stream, entry_id)
     released = true
   end
-  replies[#replies + 1] = verdict == 'mine' and 1 or verdict == 'settled' and 2 or 0
+  local was_before = verdict == 'settled' or released_before(id, entry_id)
+  replies[#replies + 1] = verdict == 'mine' and 1 or was_before and 2 or 0
 end
 if released then
   tell(wake_channel, shard)
