@@ -7,8 +7,8 @@ local group, suspects_consumer, id = ARGV[1], ARGV[2], ARGV[3]
 --@include pending_row place_of
 
 if redis.call('ZREM', delay, id) == 0 then
-  local entry_id = place_of(redis.call('HGET', entry, id) or 'none')
-  if entry_id == 'none' or entry_id == 'dlq' then
+  local entry_id = place_of(redis.call('HGET', entry, id) or '')
+  if not entry_id then
     return 0
   end
   local row = pending_row(stream, group, entry_id)

@@ -7,10 +7,10 @@
 local stream, payload, state, entry, dlq, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local group, consumer, now, min_idle, id, entry_id, count, new_state = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local reason, kind, error, exception_type, traceback, attempts = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
---@include clock digits pending_row place_of holds
+--@include clock digits pending_row place_of holds dead_by
 
 local function buried_before()
-  local dead = string.match(redis.call('HGET', entry, id) or '', '^dlq (%S+)')
+  local dead = dead_by(entry, id)
   local letter = dead and redis.call('XRANGE', dlq, dead, dead)[1]
   for i = 1, letter and #letter[2] or 0, 2 do
     if letter[2][i] == 'entry' then

@@ -7,11 +7,11 @@
 -- gets `grace_ms` to say so (renew.lua) before it is put back.
 local delay, payload, state, entry, stream, dlq, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local now, grace_ms, cursor, count, wake_channel, shard = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
---@include clock digits put_ready tell
+--@include clock digits place_of dead_by put_ready tell
 
 local function balanced()
   local places = redis.call('HLEN', entry)
-  local tombstones = tonumber(redis.call('HGET', meta, 'tombstones') or 0)
+  local tombstones = tonumber(redis.call('HGET', meta, 'tombstones') or '') or 0
   return redis.call('HLEN', payload) == redis.call('ZCARD', delay) + places
     and places == redis.call('XLEN', stream) + redis.call('XLEN', dlq) - tombstones
 end
@@ -34,8 +34,7 @@ local function repair(id)
   if redis.call('ZSCORE', delay, id) then
     return 0
   end
-  local place = redis.call('HGET', entry, id)
-  local dead = string.match(place or '', '^dlq (%S+)')
+  local dead = dead_by(entry, id)
   if dead then
     if redis.call('XRANGE', dlq, dead, dead)[1] then
       return 0
@@ -43,13 +42,14 @@ local function repair(id)
     put_back_dead(id)
     return 1
   end
-  local entry_id, held_until = string.match(place or '', '^(%S+) ?(%d*)')
+  local place = redis.call('HGET', entry, id) or ''
+  local entry_id, held_until = place_of(place), tonumber(string.match(place, ' (%d+)$'))
   if entry_id and redis.call('XRANGE', stream, entry_id, entry_id)[1] then
     return 0
-  elseif entry_id and held_until == '' then
+  elseif entry_id and not held_until then
     redis.call('HSET', entry, id, entry_id .. ' ' .. digits(now + tonumber(grace_ms)))
     return 0
-  elseif entry_id and tonumber(held_until) > now then
+  elseif entry_id and held_until > now then
     return 0
   end
   put_ready(stream, entry, id)
