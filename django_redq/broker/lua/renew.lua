@@ -8,7 +8,7 @@ local stream, payload, entry = KEYS[1], KEYS[2], KEYS[3]
 local group, consumer, now, hold_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --@include clock digits pending_row place_of holds
 
-local replies, claimed = {}, {}
+local replies, claimed, marked = {}, {}, {}
 for i = 5, #ARGV, 3 do
   local id, entry_id, count = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local verdict, row = holds(stream, entry, group, consumer, id, entry_id, count)
@@ -18,7 +18,7 @@ for i = 5, #ARGV, 3 do
       claimed[#claimed + 1] = entry_id
       reply = 1
     elseif redis.call('HEXISTS', payload, id) == 1 then
-      redis.call('HSET', entry, id, entry_id .. ' ' .. digits(clock(now) + tonumber(hold_ms)))
+      marked[#marked + 1], marked[#marked + 2] = id, entry_id .. ' ' .. digits(clock(now) + tonumber(hold_ms))
       reply = 1
     end
   end
@@ -31,5 +31,9 @@ if #claimed > 0 then
   end
   claim[#claim + 1] = 'JUSTID'
   redis.call(unpack(claim))
+end
+-- Last, as it needs memory: where there is none the others are renewed all the same.
+if #marked > 0 then
+  redis.call('HSET', entry, unpack(marked))
 end
 return replies
