@@ -69,7 +69,7 @@ local function row_of(shard, entry_id, fields)
   local place = redis.call('HGET', entry, id)
   if place and place_of(place) ~= entry_id then
     return {entry_id, id, 1, 'second', false, false}
-  elseif not place then
+  elseif not place and redis.call('HEXISTS', payload, id) == 1 then
     redis.call('HSET', entry, id, entry_id)
   end
   local past = redis.call('HGET', state, id)
