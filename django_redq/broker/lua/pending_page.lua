@@ -1,4 +1,4 @@
--- Pages through pending entries in order of their IDs; read-only.
+-- Pages through pending entries in order of their IDs; changes none of them.
 -- KEYS   stream payload state entry meta
 -- ARGV   group owner not_owner min_idle start scan limit max_bytes
 -- REPLY  {where the next page starts or '' after the last, {row...}}, a row being
@@ -38,12 +38,21 @@ local function describe(entry_id, holder, count)
   return {entry_id, holder, count, 1, id, 'here', record, redis.call('HGET', state, id)}
 end
 
+-- fetch.lua looks for parked tasks only where `meta` counts some: they must not be lost with that key.
+local function count_parked()
+  if (tonumber(redis.call('HGET', meta, 'suspects') or '') or 0) <= 0 then
+    redis.pcall('HSET', meta, 'suspects', 1)
+  end
+end
+
 local page, cursor = {}, ''
 for _, row in ipairs(rows) do
   if #page >= limit or max_bytes <= 0 then
     return {cursor, page}
   end
-  if row[2] ~= not_owner and row[3] >= min_idle then
+  if row[2] == not_owner then
+    count_parked()
+  elseif row[3] >= min_idle then
     page[#page + 1] = describe(row[1], row[2], row[4])
   end
   cursor = '(' .. row[1]
