@@ -8,12 +8,13 @@ local now, instance, lease_ttl_ms, limit, wake_channel, shard = ARGV[1], ARGV[2]
 --@include clock digits put_ready tell
 
 now = clock(now)
-local owner = redis.call('GET', lease)
-if not owner then
-  redis.call('SET', lease, instance, 'PX', lease_ttl_ms)
+local owner, lapses_in = redis.call('GET', lease), redis.call('PTTL', lease)
+if owner ~= instance and lapses_in >= 0 then
+  return {0, lapses_in, '', digits(now)}
 elseif owner ~= instance then
-  return {0, redis.call('PTTL', lease), '', digits(now)}
-elseif redis.call('PTTL', lease) < tonumber(lease_ttl_ms) * 2 / 3 then
+  -- Free, or without an end: that is no scheduler's, and nobody else would ever free it.
+  redis.call('SET', lease, instance, 'PX', lease_ttl_ms)
+elseif lapses_in < tonumber(lease_ttl_ms) * 2 / 3 then
   -- PEXPIRE, since SET is refused when memory is full: a lease must not be lost for that.
   redis.call('PEXPIRE', lease, lease_ttl_ms)
 end
