@@ -54,14 +54,15 @@ def _task(
         queue=queue.name,
         payload=payload,
         attempt=max(found.attempts, 1) if begun else found.attempts + 1,
-        max_attempts=_max_attempts(queue, record),
+        max_attempts=runs_of(queue, record),
         due=found.due,
         last_error=last_error,
     )
 
 
-def _max_attempts(queue: QueueConfig, record: Record) -> int:
-    """What the handler says, where this process knows it; else what the queue says."""
+def runs_of(queue: QueueConfig, record: Record) -> int:
+    """The runs of a task whose record leaves them open: as its handler says, where this process
+    knows it, else as its queue does."""
     try:
         of_handler = registry.find(queue.name, record.kind).max_attempts
     except (UnknownKind, ConfigurationError):

@@ -5,17 +5,15 @@
 -- `dead_id` is the letter that is meant, or '' for whichever this task has.
 local delay, payload, state, entry, stream, dlq = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local now, wake_channel, due_channel, shard, when = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
---@include clock digits due_at place_of came_from put_ready tell tell_sooner
+--@include clock digits due_at dead_by put_ready tell tell_sooner
 
 now = clock(now)
 local due = due_at(when, now)
-local replies, first = {}, nil
+local replies, replayed = {}, false
 
 local function replay(id, dead_id)
-  local dead = string.match(redis.call('HGET', entry, id) or '', '^dlq (%S+)')
-  if dead_id ~= '' and dead ~= dead_id then
-    return came_from(state, id) == dead_id and digits(due) or 'gone'
-  elseif not dead then
+  local dead = dead_by(entry, id)
+  if not dead or (dead_id ~= '' and dead ~= dead_id) then
     return 'gone'
   elseif redis.call('HEXISTS', payload, id) == 0 then
     return 'missing'
@@ -28,16 +26,16 @@ local function replay(id, dead_id)
     put_ready(stream, entry, id)
   end
   redis.call('XDEL', dlq, dead)
-  first = first or id
+  replayed = true
   return digits(due)
 end
 
 for i = 6, #ARGV, 2 do
   replies[#replies + 1] = replay(ARGV[i], ARGV[i + 1])
 end
-if first and due > now then
-  tell_sooner(delay, due_channel, shard, redis.call('ZRANGE', delay, 0, 0)[1])
-elseif first then
+if replayed and due > now then
+  tell_sooner(delay, due_channel, shard, due)
+elseif replayed then
   tell(wake_channel, shard)
 end
 return replies

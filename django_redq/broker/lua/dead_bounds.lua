@@ -1,0 +1,9 @@
+-- How many dead letters a shard has, and which is the newest; read-only.
+-- KEYS   dlq meta
+-- ARGV   none
+-- REPLY  {letters, entry ID of the newest or '', tombstones among them}
+local dlq, meta = KEYS[1], KEYS[2]
+
+local newest = redis.call('XREVRANGE', dlq, '+', '-', 'COUNT', 1)[1]
+local tombstones = redis.call('HGET', meta, 'tombstones')
+return {redis.call('XLEN', dlq), newest and newest[1] or '', tonumber(tombstones or 0)}

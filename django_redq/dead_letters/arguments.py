@@ -1,0 +1,112 @@
+"""The arguments of :class:`DeadLetterQueue`, checked before anything is asked of Redis."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypedDict
+
+from django_redq.broker.dead_reading import Filters, Position, read_position
+from django_redq.conf import rules, to_epoch_ms
+from django_redq.conf.rules import show
+from django_redq.errors import InvalidArgument
+from django_redq.producer.arguments import check
+
+Clock = Callable[[], float]
+Progress = Callable[[int], None]
+
+MAX_PAGE = 1000
+"""Letters of one page: each may have 16 KiB, and a payload."""
+
+_ENTRY_ID = re.compile(r"\d{1,19}-\d{1,19}")
+_SECOND_LESS = rules.LONGEST - 1
+_delay = rules.duration(0, _SECOND_LESS)
+_age = rules.optional(rules.duration(0, _SECOND_LESS))
+_limit = rules.optional(rules.whole(1))
+_page = rules.whole(1, MAX_PAGE)
+
+
+class Which(TypedDict, total=False):
+    """Which dead letters are meant; without any of these, all."""
+
+    shard: int | None
+    """Of this shard only."""
+    kind: str | None
+    """Only tasks of this kind; '' is those without."""
+    reason: str | None
+    """Only what died of this, a value of :class:`django_redq.outcome.Reason`."""
+    older_than: float | timedelta | None
+    """Only what died so long ago or earlier, in seconds or as timedelta."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """When replayed tasks are to run; a delay counts from the call."""
+
+    run_at: int | None
+    """ms since the epoch; takes the place of ``delay``."""
+    delay: float
+    called_at: float = field(default_factory=time.monotonic)
+
+    def when(self) -> str:
+        """As the script wants it at this moment: of the delay, what is left of it."""
+        if self.run_at is not None:
+            return str(self.run_at)
+        left = self.delay - (time.monotonic() - self.called_at)
+        return f"+{math.ceil(left * 1000)}" if self.delay and left > 0 else ""
+
+
+def check_due(run_at: datetime | None, delay: float | timedelta | None) -> Due:
+    """As of :func:`django_redq.enqueue`."""
+    if run_at is None:
+        return Due(None, 0.0 if delay is None else check("delay", _delay, delay))
+    if delay is not None:
+        raise InvalidArgument("run_at", "cannot be given together with delay; choose one")
+    return Due(to_epoch_ms(run_at), 0.0)
+
+
+def check_filters(
+    kind: str | None = None,
+    reason: str | None = None,
+    older_than: float | timedelta | None = None,
+) -> Filters:
+    for name, value in {"kind": kind, "reason": reason}.items():
+        if value is not None and not isinstance(value, str):
+            raise InvalidArgument(name, f"must be text, got {show(value)}")
+    seconds: float | None = check("older_than", _age, older_than)
+    age_ms = None if seconds is None else math.ceil(seconds * 1000)
+    return Filters(kind=kind, reason=reason, older_than_ms=age_ms)
+
+
+def check_page(count: object) -> int:
+    checked: int = check("count", _page, count)
+    return checked
+
+
+def check_limit(count: object) -> int | None:
+    checked: int | None = check("count", _limit, count)
+    return checked
+
+
+def check_shard(shard: object, shards: int) -> int:
+    checked: int = check("shard", rules.whole(0, shards - 1), shard)
+    return checked
+
+
+def check_entry_id(value: object) -> str:
+    if not isinstance(value, str) or not _ENTRY_ID.fullmatch(value):
+        raise InvalidArgument("entry_id", f"must be like 1700000000000-0, got {show(value)}")
+    return value
+
+
+def check_after(cursor: object) -> Position | None:
+    if cursor is None:
+        return None
+    try:
+        return read_position(str(cursor))
+    except ValueError as error:
+        raise InvalidArgument("after", str(error)) from None
