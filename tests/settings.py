@@ -23,10 +23,10 @@ ROOT_URLCONF = "tests.urls"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [
+    *filter(None, os.environ.get("REDQ_TEST_APPS", "").split(",")),
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django_redq",
-    *filter(None, os.environ.get("REDQ_TEST_APPS", "").split(",")),
 ]
 
 DATABASES = {

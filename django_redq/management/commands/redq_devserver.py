@@ -182,8 +182,9 @@ def _quoted(text: str) -> str:
 
 
 def _commands(queues: list[str], options: Mapping[str, Any]) -> dict[str, list[str]]:
-    shared = ["--verbosity", str(options["verbosity"])]
-    consume = ["redq_consume", *queues, *shared]
+    # What the checks say has been said by this process.
+    shared = ["--skip-checks", "--verbosity", str(options["verbosity"])]
+    consume = ["redq_consume", *shared, *queues]
     if options["concurrency"] is not None:
         consume += ["--concurrency", str(options["concurrency"])]
     if not options["noreload"]:
@@ -191,7 +192,7 @@ def _commands(queues: list[str], options: Mapping[str, Any]) -> dict[str, list[s
     several = options["consumers"] > 1
     numbers = range(1, options["consumers"] + 1)
     return {
-        "scheduler": ["redq_scheduler", *queues, *shared],
+        "scheduler": ["redq_scheduler", *shared, *queues],
         **{f"consumer {number}" if several else "consumer": consume for number in numbers},
     }
 
