@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +19,8 @@ from typing import Any
 import redis
 from django.conf import settings
 from django.test import override_settings
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from django_redq.devserver import DevServer
 
@@ -32,6 +35,19 @@ def until(condition: Callable[[], object], timeout: float = PATIENCE) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"waited {timeout} s in vain"
         time.sleep(0.01)
+
+
+def connect(url: str) -> redis.Redis:
+    """A plain client of redis-py that sends nothing twice."""
+    return redis.Redis.from_url(url, protocol=2, retry=Retry(NoBackoff(), 0))
+
+
+def is_hung_up(connection: socket.socket) -> bool:
+    """Wait for the other side's next word: whether that is its good-bye, polite or not."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
 
 
 class Process:
@@ -133,7 +149,7 @@ class Redq:
     def client(self) -> redis.Redis:
         """A plain client of redis-py, to look at the world and to seed it."""
         if self._client is None:
-            self._client = redis.Redis.from_url(self.url, protocol=2)
+            self._client = connect(self.url)
         return self._client
 
     def configure(self, *, queues: dict[str, Any] | None = None, **redq: Any) -> None:

@@ -13,13 +13,13 @@ import pytest
 import redis
 
 from django_redq.devserver import DevServer, DevServerError, find_binary
-from tests.harness import PATIENCE, ROOT, until
+from tests.harness import PATIENCE, ROOT, connect, is_hung_up, until
 
 
 def test_it_serves_and_leaves_nothing_behind() -> None:
     with DevServer() as server:
         data_dir = server.data_dir
-        with redis.Redis.from_url(server.url) as client:
+        with connect(server.url) as client:
             assert client.ping()
         assert server.is_running
         assert "Ready to accept connections" in server.log
@@ -30,26 +30,26 @@ def test_it_serves_and_leaves_nothing_behind() -> None:
 
 def test_it_is_empty_after_a_stop(own_server: Callable[..., DevServer]) -> None:
     server = own_server(append_only=True)
-    with redis.Redis.from_url(server.url) as client:
+    with connect(server.url) as client:
         client.set("a", 1)
 
     server.stop()
     server.start()
 
-    with redis.Redis.from_url(server.url) as client:
+    with connect(server.url) as client:
         assert client.keys() == []
 
 
 def test_what_was_answered_outlives_a_kill(own_server: Callable[..., DevServer]) -> None:
     server = own_server(append_only=True)
     url = server.url
-    with redis.Redis.from_url(url) as client:
+    with connect(url) as client:
         client.set("a", 1)
 
     server.restart()
 
     assert server.url == url
-    with redis.Redis.from_url(url) as client:
+    with connect(url) as client:
         assert client.get("a") == b"1"
 
 
@@ -57,7 +57,7 @@ def test_a_data_directory_of_ones_own_stays(tmp_path: Path) -> None:
     for expected in (1, 2):
         with (
             DevServer(data_dir=tmp_path / "data", append_only=True) as server,
-            redis.Redis.from_url(server.url) as client,
+            connect(server.url) as client,
         ):
             assert client.incr("a") == expected
 
@@ -157,7 +157,7 @@ def test_a_platform_without_binary_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_its_end_can_be_waited_for(own_server: Callable[..., DevServer]) -> None:
     server = own_server()
-    with redis.Redis.from_url(server.url) as client:
+    with connect(server.url) as client:
         client.shutdown(nosave=True)
 
     assert server.wait(PATIENCE) == 0
@@ -193,12 +193,5 @@ def test_it_ends_with_its_starter_even_by_kill_9() -> None:
 
             starter.send_signal(signal.SIGKILL)
 
-            assert _ends(client)
+            assert is_hung_up(client)
     until(lambda: not Path(data_dir).exists())
-
-
-def _ends(client: socket.socket) -> bool:
-    try:
-        return client.recv(1) == b""
-    except ConnectionResetError:
-        return True

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import redis
 
 from django_redq.devserver import free_port, is_free
-from tests.harness import Process, Redq, until
+from tests.harness import Process, Redq, connect, is_hung_up, until
 
 IMPOSTORS = ("tests.integration.impostors",)
 Start = Callable[..., Process]
@@ -59,7 +58,7 @@ def test_a_signal_stops_the_consumers_first_and_then_the_server(
     command = start()
     command.wait_for("scheduler | scheduling")
     command.wait_for("consumer  | consuming")
-    with redis.Redis(port=port) as client:
+    with connect(f"redis://127.0.0.1:{port}/0") as client:
         assert client.ping()
 
     command.send(number)
@@ -100,7 +99,7 @@ def test_the_end_of_the_server_ends_all(start: Start, port: int) -> None:
     command = start()
     command.wait_for("consuming")
     command.wait_for("scheduling")
-    with redis.Redis(port=port) as client:
+    with connect(f"redis://127.0.0.1:{port}/0") as client:
         client.shutdown(nosave=True)
 
     assert command.wait() == 1
@@ -114,7 +113,7 @@ def test_nothing_outlives_a_kill_9(start: Start, port: int) -> None:
         command.send(signal.SIGKILL)
         command.wait()
 
-        assert client.recv(1) == b""
+        assert is_hung_up(client)
     for pid in children:
         until(lambda pid=pid: _is_gone(pid))
 
@@ -123,7 +122,7 @@ def test_a_data_directory_keeps_the_data(start: Start, port: int, tmp_path: Path
     for expected in (1, 2):
         command = start("--data-dir", str(tmp_path / "data"))
         assert f"data in {tmp_path / 'data'}" in command.wait_for("Valkey listens")
-        with redis.Redis(port=port) as client:
+        with connect(f"redis://127.0.0.1:{port}/0") as client:
             assert client.incr("a") == expected
         assert command.terminate() == 0
 

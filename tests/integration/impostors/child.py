@@ -11,8 +11,8 @@ from typing import Any
 import redis
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+
+from tests.harness import connect
 
 
 class Impostor(BaseCommand):
@@ -28,8 +28,7 @@ class Impostor(BaseCommand):
         if os.environ.get("REDQ_IMPOSTOR_FAILS") == self.name:
             sys.exit(3)
         signal.sigwait([signal.SIGTERM])
-        no_retry = Retry(NoBackoff(), 0)
-        with redis.Redis.from_url(settings.CACHES["redq"]["LOCATION"], retry=no_retry) as client:
+        with connect(settings.CACHES["redq"]["LOCATION"]) as client:
             try:
                 client.ping()
                 self.stdout.write(f"{self.name} has put its work away")
