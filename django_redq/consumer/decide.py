@@ -30,17 +30,28 @@ def decide(
         return Dead(Reason.REJECTED, failure)
     if failure.attempt >= max_attempts:
         return Dead(Reason.EXHAUSTED, failure)
-    if isinstance(error, Retry) and error.delay is not None:
-        return RetryAt(_bounded(error.delay), failure)
-    delay = _ask(policy, failure.attempt, error)
+    delay = _asked_for(error)
+    if delay is None:
+        delay = _ask(policy, failure.attempt, error)
     return Dead(Reason.EXHAUSTED, failure) if delay is None else RetryAt(delay, failure)
+
+
+def _asked_for(error: BaseException) -> float | None:
+    """The delay that the handler gave, if it gave one."""
+    if not isinstance(error, Retry) or error.delay is None:
+        return None
+    try:
+        return _bounded(error.delay)
+    except (TypeError, ValueError, OverflowError):
+        logger.warning("Retry(delay=%.80r) is no delay; the retry policy decides", error.delay)
+        return None
 
 
 def _ask(policy: RetryPolicy, attempt: int, error: BaseException) -> float | None:
     try:
         delay = policy(attempt, error)
         return None if delay is None else _bounded(delay)
-    except Exception:
+    except BaseException:  # whatever it raises, the task must be settled
         logger.exception("retry policy %r failed; the default policy decides", policy)
         return Exponential()(attempt, error)
 
