@@ -13,15 +13,14 @@ from django_redq.broker.delivery import Delivery, PendingRow
 from django_redq.broker.keys import SUSPECTS_CONSUMER
 from django_redq.broker.state import State
 from django_redq.broker.sync import Broker
-from django_redq.codec import decode_failures, decode_record, encode_failures
+from django_redq.codec import decode_failures, encode_failures
 from django_redq.consumer import failure
 from django_redq.consumer.announcer import Announcer
 from django_redq.consumer.failure import one_line
 from django_redq.consumer.options import Options
-from django_redq.consumer.run import allowed_attempts
+from django_redq.consumer.run import allowed_attempts, identify
 from django_redq.consumer.settler import letter_of
 from django_redq.consumer.table import GATE, Held, Table
-from django_redq.errors import InvalidPayload
 from django_redq.outcome import Dead, Failure, Reason
 from django_redq.service import Loop, Outage
 
@@ -186,15 +185,16 @@ class Recoverer(Loop):
             came_from=one.entry_id.encode(),
             failures=encode_failures(failures),
         )
-        letter: Letter = letter_of(outcome, _kind_of(one))
+        held = Held(one, recovered=True, outcome=outcome)
+        identify(held, self._options.queues[shard.queue])
+        letter: Letter = letter_of(outcome, held.kind)
         call: Call[tuple[Settled, str]] = calls.dead_letter(
             shard, row.owner, one, state, letter, self._options.now_text(), min_idle_ms=min_idle_ms
         )
-        settled, letter_id = self._broker.run(call)
+        settled, held.letter_id = self._broker.run(call)
         if settled is not Settled.DONE:
             return False
         logger.error("%s/%s is dead: %s", shard.queue, one_line(one.task_id), outcome.failure.error)
-        held = Held(one, recovered=True, outcome=outcome, letter_id=letter_id)
         self._announcer.settled(held)
         return True
 
@@ -210,10 +210,3 @@ def _how_it_died(row: PendingRow, reason: Reason) -> Failure:
     else:
         name, words = "WorkerLost", f"consumer {row.owner} vanished while it ran this task"
     return failure.in_words(f"django_redq.errors.{name}", words, row.delivery.attempt)
-
-
-def _kind_of(one: Delivery) -> str:
-    try:
-        return decode_record(one.record).kind if one.record is not None else ""
-    except InvalidPayload:
-        return ""

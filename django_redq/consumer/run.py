@@ -18,7 +18,7 @@ from django_redq.consumer import database, failure
 from django_redq.consumer.deadlines import Deadline, Deadlines
 from django_redq.consumer.decide import decide
 from django_redq.consumer.table import Held
-from django_redq.errors import HandlerTimeout, InvalidPayload, UnknownKind
+from django_redq.errors import ConfigurationError, HandlerTimeout, InvalidPayload, UnknownKind
 from django_redq.outcome import Dead, Done, Drop, Failure, Keep, Outcome, Reason
 from django_redq.registry import Registration
 from django_redq.retry import RetryPolicy
@@ -57,8 +57,20 @@ def allowed_attempts(raw: bytes, queue: QueueConfig) -> int:
 def _handler_of(queue: str, kind: str) -> Registration | None:
     try:
         return registry.find(queue, kind)
-    except UnknownKind:
+    except (UnknownKind, ConfigurationError):
         return None
+
+
+def identify(held: Held, queue: QueueConfig) -> None:
+    """Sets what can be told of a task that will not be run: its kind, and the task if it decodes."""
+    if held.delivery.record is None:
+        return
+    with contextlib.suppress(InvalidPayload):
+        record = decode_record(held.delivery.record)
+        held.kind = record.kind
+        handler = _handler_of(queue.name, record.kind)
+        payload_type = handler.payload if handler is not None else None
+        held.task = _task(held, record, payload_type, max_attempts_of(record, queue, handler))
 
 
 def prepare(held: Held, queue: QueueConfig) -> Run | Outcome:
@@ -82,6 +94,7 @@ def _prepare(held: Held, queue: QueueConfig) -> Run | Outcome:
         record = decode_record(one.record)
     except InvalidPayload as error:
         return Dead(Reason.INVALID_PAYLOAD, failure.describe(error, one.attempt))
+    held.kind = record.kind
     try:
         handler = registry.find(one.queue, record.kind)
     except UnknownKind as error:

@@ -93,7 +93,7 @@ class Settler:
     def _dead_letter(self, shard: Shard, held: Held) -> Call[Any]:
         outcome = held.outcome
         assert isinstance(outcome, Dead)
-        letter = letter_of(outcome, held.task.kind if held.task else "")
+        letter = letter_of(outcome, held.kind)
         state = failed_state(held, outcome.failure)
         return calls.dead_letter(
             shard, self._options.name, held.delivery, state, letter, self._options.now_text()

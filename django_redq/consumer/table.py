@@ -25,6 +25,8 @@ class Held:
     ownership: Ownership = field(default_factory=Ownership)
     task: Task[Any] | None = None
     """Set once it is decoded."""
+    kind: str = ""
+    """Set once the record is read."""
     outcome: Outcome | None = None
     """Set once it is finished; until it is settled it is held and renewed all the same."""
     letter_id: str = ""
