@@ -135,7 +135,7 @@ def keep(command: subprocess.Popen[bytes], orders: Iterable[bytes]) -> int | Non
     return code if code >= 0 else 128 - code
 
 
-def main() -> int:
+def main() -> int:  # pragma: no cover - runs in a Python without site, where nothing measures
     """Start and keep the command that the command line names."""
     litter, *arguments = sys.argv[1:]
     command = start(arguments)
@@ -150,5 +150,5 @@ def main() -> int:
     return 1 if code is None else code
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # pragma: no cover - the same
     sys.exit(main())

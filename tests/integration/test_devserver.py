@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from django_redq import devserver
 from django_redq.devserver import DevServer, DevServerError, find_binary
 from tests.harness import PATIENCE, ROOT, connect, is_hung_up, until
 
@@ -112,6 +113,46 @@ def test_a_taken_port_is_told_in_one_line() -> None:
             server.start()
 
     assert str(caught.value) == f"port {other.port} of 127.0.0.1 is taken by another program"
+    assert not server.is_running
+
+
+def test_a_free_port_is_one_that_nobody_has() -> None:
+    with DevServer() as other:
+        assert not devserver.is_free(other.port)
+        assert devserver.free_port() != other.port
+
+
+def test_without_a_free_port_the_range_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devserver, "is_free", lambda _port: False)
+
+    with pytest.raises(DevServerError, match="no free port found between 10000 and 29999"):
+        DevServer().start()
+
+
+def test_a_free_port_that_is_gone_by_now_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    with DevServer() as other:
+        ports = iter([other.port, devserver.free_port()])
+        monkeypatch.setattr(devserver, "free_port", lambda: next(ports))
+
+        with DevServer() as server:
+            assert server.port != other.port
+
+
+def test_repr_says_where_and_how_it_is(own_server: Callable[..., DevServer]) -> None:
+    server = own_server()
+
+    assert repr(server) == f"<DevServer valkey-server port={server.port} running>"
+    server.stop()
+    assert repr(server) == f"<DevServer valkey-server port={server.port} stopped>"
+
+
+def test_a_server_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devserver, "START_TIMEOUT", 0.0)
+    server = DevServer()
+
+    with pytest.raises(DevServerError, match="did not start"):
+        server.start()
+
     assert not server.is_running
 
 
