@@ -55,14 +55,14 @@ def _type_name(error: BaseException) -> str:
 def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as fault:  # noqa: BLE001 - user code, whatever it raises
+    except BaseException as fault:  # noqa: BLE001 - the text of a failure must not be one
         return f"<its message could not be read: {type(fault).__name__}>"
 
 
 def _traceback(error: BaseException) -> str:
     try:
         return "".join(traceback.format_exception(error))
-    except Exception as fault:  # noqa: BLE001 - user code, whatever it raises
+    except BaseException as fault:  # noqa: BLE001 - the text of a failure must not be one
         return f"<its traceback could not be read: {type(fault).__name__}>"
 
 
