@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+import re
 import signal
 import socket
 import threading
@@ -178,7 +179,7 @@ def unique_name(prefix: str | None, argument: str) -> str:
     """
     suffix = os.urandom(4).hex()
     if prefix is None:
-        host = "".join(char for char in socket.gethostname() if char.isalnum() or char in "_.-")
+        host = re.sub(r"[^A-Za-z0-9_.-]", "", socket.gethostname())
         prefix = f"{host.lstrip('_.-')[:80] or 'host'}-{os.getpid()}"
     name = f"{prefix}-{suffix}"
     if not is_name(name):

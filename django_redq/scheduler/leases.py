@@ -119,4 +119,4 @@ class Leases:
 
 
 def _whole(text: str) -> int:
-    return int(text) if text.isdigit() else -1
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
