@@ -1,0 +1,127 @@
+"""The table of what a process holds."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from django_redq.broker.delivery import Delivery
+from django_redq.broker.state import NEW
+from django_redq.consumer import table as tables
+from django_redq.consumer.table import Held, Table, process_is_empty, process_runs_suspect
+from django_redq.outcome import Done
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch):
+    """Tables of other tests that nobody has collected yet do not count."""
+    monkeypatch.setattr(tables, "_tables", type(tables._tables)())
+
+
+def held(entry="1-1", *, suspect=False, recovered=False):
+    state = replace(NEW, attempts=2, lost=suspect, allowed=3)
+    return Held(Delivery("default", 0, f"task-{entry}", entry, 1, b"{}", state), recovered)
+
+
+def table(capacity=3):
+    return Table(capacity, lambda: None)
+
+
+def test_no_more_is_reserved_than_there_is_room():
+    some = table(3)
+    assert some.reserve(2) == 2
+    assert some.reserve(2) == 1
+    assert some.reserve(2) == 0
+    assert not some.has_room
+    some.unreserve(3)
+    assert some.has_room
+
+
+def test_what_is_held_takes_room():
+    some = table(2)
+    some.add(held("1-1"))
+    assert some.reserve(5) == 1
+    assert len(some) == 1
+
+
+def test_a_task_that_left_makes_room_once():
+    some, one = table(1), held()
+    some.add(one)
+    some.remove(one)
+    some.remove(one)
+    assert some.reserve(5) == 1
+
+
+def test_of_recovered_tasks_no_more_than_the_limit_are_held():
+    some = table(5)
+    some.add(held("1-1", recovered=True))
+    assert some.reserve(5, recovered_limit=2) == 1
+    some.unreserve(1)
+    some.add(held("1-2", recovered=True))
+    assert some.reserve(5, recovered_limit=2) == 0
+    assert some.reserve(5) == 3
+
+
+def test_nothing_is_reserved_beside_a_suspect_by_any_table_of_the_process():
+    some, other, suspect = table(), table(), held(suspect=True)
+    some.add(suspect)
+    assert process_runs_suspect()
+    assert (some.reserve(1), other.reserve(1)) == (0, 0)
+    assert not some.has_room
+    some.remove(suspect)
+    assert not process_runs_suspect()
+    assert (some.reserve(1), other.reserve(1)) == (1, 1)
+
+
+def test_the_process_is_empty_when_all_tables_are():
+    some, other, one = table(), table(), held()
+    assert process_is_empty()
+    some.add(one)
+    assert not process_is_empty()
+    some.remove(one)
+    other.reserve(1)
+    assert not process_is_empty()
+    other.unreserve(1)
+    assert process_is_empty()
+
+
+def test_a_task_is_found_by_its_entry():
+    some, one = table(), held("1-1")
+    some.add(one)
+    assert some.get(held("1-1").delivery) is one
+    assert some.get(held("1-2").delivery) is None
+    assert some.snapshot() == [one]
+
+
+def test_finished_tasks_come_in_order_and_are_held_until_removed():
+    some, many = table(3), [held(f"1-{n}") for n in range(3)]
+    for one in many:
+        some.add(one)
+        some.finish(one, Done())
+    assert some.has_finished
+    first = some.take_finished(2)
+    assert first == many[:2]
+    some.put_back(first)
+    assert some.take_finished(10) == many
+    assert not some.has_finished
+    assert len(some) == 3
+
+
+def test_finishing_tells():
+    told = threading.Event()
+    some, one = Table(1, told.set), held()
+    some.add(one)
+    some.finish(one, Done())
+    assert told.is_set()
+    assert one.outcome == Done()
+
+
+def test_losing_a_task_tells_it_and_cancels_it():
+    cancelled = threading.Event()
+    one = held()
+    one.cancel = cancelled.set
+    one.lose()
+    assert one.ownership.lost
+    assert cancelled.is_set()
