@@ -167,9 +167,8 @@ def handler(
 def dead_letter_handler(queue: str) -> Callable[[FunctionT], FunctionT]:
     """Has a function told of each task of the queue that is dead-lettered, once Redis has it so.
 
-    It is called in the consumer as ``func(task, failure, reason)``: the :class:`Task` (None where
-    it could not be decoded), the last :class:`Failure`, and why it is dead. What it raises is
-    logged. It is not called for what a person does, such as a purge.
+    It is called in the consumer with the :class:`DeadLetter`, off the loop that fetches. What it
+    raises is logged. It is not called for what a person does, such as a purge.
     """
     name = check("queue", rules.name, queue)
 

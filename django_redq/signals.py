@@ -7,8 +7,8 @@ Each is sent with ``sender=None`` and ``queue`` (str), ``task_id`` (str), and:
 - ``task_succeeded``: ``task``; after the handler returned, before the acknowledgement.
 - ``task_retried``: ``task`` (None where it could not be decoded), ``failure``, ``delay`` (s);
   once Redis has it.
-- ``task_dead_lettered``: ``task`` (None where it could not be decoded), ``failure``, ``reason``;
-  once Redis has it.
+- ``task_dead_lettered``: ``letter`` (a DeadLetter), ``task`` (None where it could not be decoded),
+  ``failure``; once Redis has it.
 """
 
 from __future__ import annotations

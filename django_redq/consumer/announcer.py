@@ -9,8 +9,10 @@ from collections.abc import Callable
 from contextvars import Context
 
 from django_redq import registry, signals
+from django_redq.codec.records import from_ms
 from django_redq.consumer import database
 from django_redq.consumer.table import Held
+from django_redq.dead_letters import DeadLetter
 from django_redq.outcome import Dead, RetryAt
 
 logger = logging.getLogger("django_redq.consumer")
@@ -76,11 +78,31 @@ def _announce_retry(held: Held, outcome: RetryAt) -> None:
 
 
 def _announce_death(held: Held, outcome: Dead) -> None:
-    one = held.delivery
-    facts = {"task": held.task, "failure": outcome.failure, "reason": outcome.reason}
+    one, letter = held.delivery, _letter(held, outcome)
+    facts = {"task": held.task, "failure": outcome.failure, "letter": letter}
     signals.send(signals.task_dead_lettered, queue=one.queue, task_id=one.task_id, **facts)
     for told in registry.dead_letter_handlers(one.queue):
         try:
-            told(held.task, outcome.failure, outcome.reason)
+            told(letter)
         except BaseException:
             logger.exception("a dead-letter handler of queue %r failed", one.queue)
+
+
+def _letter(held: Held, outcome: Dead) -> DeadLetter:
+    """The dead letter as it was just written."""
+    one, failure = held.delivery, outcome.failure
+    return DeadLetter(
+        task_id=one.task_id,
+        task=held.task,
+        queue=one.queue,
+        shard=one.shard,
+        entry_id=held.letter_id,
+        reason=outcome.reason,
+        kind=held.kind,
+        error=failure.error,
+        exception_type=failure.exception_type,
+        traceback=failure.traceback,
+        attempts=failure.attempt,
+        failed_at=from_ms(failure.at),
+        replayable=one.record is not None,
+    )
