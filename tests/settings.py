@@ -33,7 +33,9 @@ DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": os.environ.get("REDQ_TEST_DATABASE", ":memory:"),
-    }
+    },
+    # A second one, for the argument ``using``.
+    "other": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},
 }
 
 CACHES: dict[str, dict[str, Any]] = {

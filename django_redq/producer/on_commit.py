@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Sequence
-from weakref import ReferenceType, WeakKeyDictionary, WeakValueDictionary, ref
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -23,7 +23,8 @@ from django_redq.producer.sending import send
 
 logger = logging.getLogger("django_redq.producer")
 
-Hook = Callable[[], None]
+Level = tuple[str | None, ...]
+"""The savepoints that are open, outermost first."""
 Failed = tuple[Prepared, Exception]
 
 
@@ -42,7 +43,7 @@ def wait_for_commit(tasks: Sequence[Prepared], using: str) -> bool:
     if not connection.in_atomic_block:
         _refuse_manual_transactions(connection)
         return False
-    _ledger_of(connection).add(tasks)
+    _register(connection, tasks)
     return True
 
 
@@ -71,13 +72,14 @@ class _Batch:
 
     def __init__(self) -> None:
         self._tasks: list[Prepared | None] = []
-        self.last_hook: ReferenceType[Hook] | None = None
+        self.last: Callable[[], _Hook | None] = lambda: None
+
+    def append(self, tasks: Sequence[Prepared], hook: _Hook) -> None:
+        self._tasks += tasks
+        self.last = ref(hook)
 
     def __len__(self) -> int:
         return len(self._tasks)
-
-    def append(self, tasks: Sequence[Prepared]) -> None:
-        self._tasks += tasks
 
     def take(self, start: int) -> list[Prepared]:
         """What was added from ``start`` on and was not taken yet.
@@ -89,44 +91,24 @@ class _Batch:
         return taken
 
 
-class _Ledger:
-    """What waits for the commit of one connection.
+class _Transaction:
+    """The hooks of one transaction, and what of theirs failed.
 
-    It holds hooks weakly: one that Django has dropped, because its savepoint was rolled back, is
-    gone from here too, and its batch with it.
+    Hooks are held weakly: one that Django drops, when its savepoint is rolled back, is gone from
+    here too, and its batch with it.
     """
 
-    def __init__(self, connection: BaseDatabaseWrapper) -> None:
-        self._connection = ref(connection)
-        self._batches: WeakValueDictionary[tuple[str | None, ...], _Batch] = WeakValueDictionary()
-        self._hooks: WeakValueDictionary[int, Hook] = WeakValueDictionary()
+    def __init__(self) -> None:
+        self.batches: WeakValueDictionary[Level, _Batch] = WeakValueDictionary()
+        self._hooks: WeakValueDictionary[int, _Hook] = WeakValueDictionary()
         self._numbers = itertools.count()
         self._failed: list[Failed] = []
 
-    def add(self, tasks: Sequence[Prepared]) -> None:
-        connection = self._connection()
-        assert connection is not None, "the caller holds it"
-        if not self._hooks:
-            self._failed.clear()
-        batch = self._batch(connection)
-        number, start = next(self._numbers), len(batch)
+    def register(self, hook: _Hook) -> None:
+        hook.number = next(self._numbers)
+        self._hooks[hook.number] = hook
 
-        def send_after_commit() -> None:
-            self._send(batch.take(start), number)
-
-        transaction.on_commit(send_after_commit, using=connection.alias)
-        batch.append(tasks)
-        batch.last_hook = ref(send_after_commit)
-        self._hooks[number] = send_after_commit
-
-    def _batch(self, connection: BaseDatabaseWrapper) -> _Batch:
-        level = tuple(connection.savepoint_ids)
-        batch = self._batches.get(level)
-        if batch is None or not _still_waits(batch, connection):
-            batch = self._batches[level] = _Batch()
-        return batch
-
-    def _send(self, tasks: Sequence[Prepared], number: int) -> None:
+    def send(self, tasks: Sequence[Prepared], number: int) -> None:
         """Sends; the last of the hooks raises for all, since Django calls none after one raised."""
         if tasks:
             self._failed += _send_and_log(tasks)
@@ -135,22 +117,52 @@ class _Ledger:
             raise EnqueueFailed((task.queue, task.task_id) for task, _ in failed) from failed[0][1]
 
 
-_ledgers: WeakKeyDictionary[BaseDatabaseWrapper, _Ledger] = WeakKeyDictionary()
+class _Hook:
+    """What Django calls after the commit, for one call of ``enqueue``."""
+
+    number: int
+
+    def __init__(self, transaction: _Transaction, batch: _Batch) -> None:
+        self.transaction = transaction
+        self._batch = batch
+        self._start = len(batch)
+        transaction.register(self)
+
+    def __call__(self) -> None:
+        self.transaction.send(self._batch.take(self._start), self.number)
 
 
-def _ledger_of(connection: BaseDatabaseWrapper) -> _Ledger:
-    ledger = _ledgers.get(connection)
-    if ledger is None:
-        ledger = _ledgers[connection] = _Ledger(connection)
-    return ledger
+_current: WeakKeyDictionary[BaseDatabaseWrapper, _Transaction] = WeakKeyDictionary()
 
 
-def _still_waits(batch: _Batch, connection: BaseDatabaseWrapper) -> bool:
-    """Whether the batch's last hook will be called; its place is near the end, where it exists."""
-    last = batch.last_hook() if batch.last_hook is not None else None
-    return last is not None and any(
-        entry[1] is last for entry in reversed(connection.run_on_commit)
-    )
+def _register(connection: BaseDatabaseWrapper, tasks: Sequence[Prepared]) -> None:
+    current = _transaction_of(connection)
+    batch = _batch_of(connection, current)
+    hook = _Hook(current, batch)
+    transaction.on_commit(hook, using=connection.alias)
+    batch.append(tasks, hook)
+
+
+def _transaction_of(connection: BaseDatabaseWrapper) -> _Transaction:
+    current = _current.get(connection)
+    if current is None or not _waits(connection, lambda hook: hook.transaction is current):
+        current = _current[connection] = _Transaction()
+    return current
+
+
+def _batch_of(connection: BaseDatabaseWrapper, current: _Transaction) -> _Batch:
+    level = tuple(connection.savepoint_ids)
+    batch = current.batches.get(level)
+    last = None if batch is None else batch.last()
+    if batch is None or not _waits(connection, lambda hook: hook is last):
+        batch = current.batches[level] = _Batch()
+    return batch
+
+
+def _waits(connection: BaseDatabaseWrapper, is_meant: Callable[[_Hook], bool]) -> bool:
+    """Whether such a hook is still to be called; it is near the end, where there is one."""
+    hooks = (entry[1] for entry in reversed(connection.run_on_commit))
+    return any(isinstance(hook, _Hook) and is_meant(hook) for hook in hooks)
 
 
 def _send_and_log(tasks: Sequence[Prepared]) -> list[Failed]:
