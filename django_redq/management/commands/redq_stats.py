@@ -1,0 +1,149 @@
+"""``manage.py redq_stats``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from django_redq.broker import faults
+from django_redq.broker.health import find_problems
+from django_redq.broker.sync import get_broker
+from django_redq.errors import ConfigurationError
+from django_redq.management.command import OperatorCommand, queue_names, seconds, where
+from django_redq.management.output import as_json, duration, table
+from django_redq.management.serving import exit_at_once
+from django_redq.queue import Queue, QueueStats
+from django_redq.service import os_signals
+
+HELP = """\
+Shows how full the queues are, and who works on them.
+
+  manage.py redq_stats                      all queues
+  manage.py redq_stats email -v 2           each consumer and each shard, too
+  manage.py redq_stats --watch              again every 2 seconds, until Ctrl-C
+  manage.py redq_stats --json               for programs: one line, ages in seconds
+  manage.py redq_stats --check              is this server fit for tasks? exit code 1 if not
+
+"oldest" is how long the first ready task has waited: too long means too few consumers. "late" is
+how long the first delayed task is overdue: more than a second or two means that no scheduler keeps
+up. "schedulers" is how many serve the queue's shards: without any, nothing delayed runs.
+"""
+HEAD = (
+    "queue",
+    "scheduled",
+    "ready",
+    "running",
+    "dead",
+    "oldest",
+    "late",
+    "consumers",
+    "schedulers",
+)
+CLEAR = "\x1b[H\x1b[2J"
+
+
+class Command(OperatorCommand):
+    help = HELP
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("queues", nargs="*", metavar="QUEUE", help="default: all queues")
+        parser.add_argument("--json", action="store_true", help="print JSON, an object a queue")
+        how = parser.add_mutually_exclusive_group()
+        how.add_argument("--watch", action="store_true", help="print again and again, until Ctrl-C")
+        how.add_argument(
+            "--check",
+            action="store_true",
+            help="look at the server instead: version, eviction, rights, layout of the queues",
+        )
+        parser.add_argument(
+            "--interval", type=seconds, default=2.0, metavar="S", help="of --watch (default 2)"
+        )
+
+    def handle(self, **options: Any) -> None:
+        queues = queue_names(options["queues"])
+        if options["check"]:
+            self._check(queues, as_document=options["json"])
+        elif options["watch"]:
+            self._watch(queues, options)
+        else:
+            self.stdout.write(_shown(queues, options))
+
+    def _watch(self, queues: Sequence[str], options: dict[str, Any]) -> None:
+        signals: SimpleQueue[str] = SimpleQueue()
+        clear = CLEAR if self.stdout.isatty() and not options["json"] else ""
+        with os_signals(signals.put, exit_at_once):
+            while signals.empty():
+                try:
+                    shown = _shown(queues, options)
+                except faults.REDIS_ERRORS as error:
+                    shown = f"{where()}: {faults.in_words(error)}"
+                self.stdout.write(clear + shown)
+                self.stdout.flush()
+                with suppress(Empty):
+                    signals.get(timeout=options["interval"])
+                    return
+
+    def _check(self, queues: Sequence[str], *, as_document: bool) -> None:
+        broker = get_broker()
+        problems = [*find_problems(broker, queues), *_disagreements(queues)]
+        if as_document:
+            self.stdout.write(as_json({"problems": problems}))
+        else:
+            for problem in problems or [f"{where()} is as it should be"]:
+                self.stdout.write(problem)
+        if problems:
+            raise CommandError(f"{len(problems)} problem(s) found")
+
+
+def _disagreements(queues: Sequence[str]) -> Iterator[str]:
+    for name in queues:
+        broker = get_broker()
+        try:
+            broker.open(broker.config.queue(name))
+        except ConfigurationError as error:
+            yield from error.faults
+
+
+def _shown(queues: Sequence[str], options: dict[str, Any]) -> str:
+    stats = [Queue(name).stats() for name in queues]
+    if options["json"]:
+        return as_json(stats)
+    lines = table(HEAD, [_row(one) for one in stats])
+    if options["verbosity"] > 1:
+        for one in stats:
+            lines += ["", *_details(one)]
+    return "\n".join(lines)
+
+
+def _row(stats: QueueStats) -> Sequence[object]:
+    return (
+        f"{stats.queue} (paused)" if stats.paused else stats.queue,
+        stats.scheduled,
+        stats.ready,
+        stats.running,
+        stats.dead,
+        duration(stats.oldest_ready_age),
+        duration(stats.lateness),
+        len(stats.consumers),
+        len(stats.lease_holders),
+    )
+
+
+def _details(stats: QueueStats) -> Iterator[str]:
+    yield from table(
+        (f"consumers of {stats.queue}", "running", "heard of"),
+        [(one.name, one.running, f"{duration(one.idle)} ago") for one in stats.consumers]
+        or [("none", "", "")],
+    )
+    yield ""
+    yield from table(
+        (f"shards of {stats.queue}", "scheduled", "ready", "running", "dead", "scheduler"),
+        [
+            (one.shard, one.scheduled, one.ready, one.running, one.dead, one.lease_holder or "none")
+            for one in stats.shards
+        ],
+    )
