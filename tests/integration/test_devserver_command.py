@@ -15,6 +15,7 @@ from django_redq.devserver import free_port, is_free
 from tests.harness import Process, Redq, connect, is_hung_up, until
 
 IMPOSTORS = ("tests.integration.impostors",)
+GREETER = ("tests.integration.greeter",)
 Start = Callable[..., Process]
 
 
@@ -49,6 +50,22 @@ def _pid(line: str) -> int:
     found = re.search(r"as (\d+)", line)
     assert found is not None
     return int(found[1])
+
+
+@pytest.mark.parametrize("noreload", [(), ("--noreload",)])
+def test_a_task_is_run_where_the_developer_sees_it(
+    redq: Redq, port: int, noreload: tuple[str, ...]
+) -> None:
+    here = {"REDQ_TEST_URL": f"redis://127.0.0.1:{port}/0"}
+    command = redq.spawn("redq_devserver", *noreload, apps=GREETER, **here)
+    command.wait_for("Valkey listens")
+
+    sent = redq.manage("redq_enqueue", "default", '"world"', "--delay", "0.2", **here)
+
+    assert sent.returncode == 0, sent.stderr
+    assert command.wait_for("hello world").startswith("consumer  | ")
+    assert command.terminate() == 0
+    assert is_free(port)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

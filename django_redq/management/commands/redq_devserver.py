@@ -8,19 +8,19 @@ import signal
 import subprocess
 import sys
 import threading
-from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from django_redq.broker.alias import resolve
 from django_redq.conf import Config, ConnectionConfig, get_config
-from django_redq.devserver import DevServer, DevServerError
-from django_redq.errors import ConfigurationError, UnknownQueue
+from django_redq.devserver import DevServer
+from django_redq.errors import ConfigurationError
 from django_redq.keeper import Kept
+from django_redq.management.command import RedqCommand, positive, queue_names
 
 HELP = """\
 Starts a Valkey server where the settings look for one, a scheduler, and a consumer for all queues
@@ -57,12 +57,8 @@ Event = Line | Ended | signal.Signals
 Events = queue.SimpleQueue[Event]
 
 
-class Command(BaseCommand):
+class Command(RedqCommand):
     help = HELP
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        kwargs.setdefault("formatter_class", RawDescriptionHelpFormatter)
-        return super().create_parser(prog_name, subcommand, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("queues", nargs="*", metavar="QUEUE", help="default: all queues")
@@ -70,9 +66,9 @@ class Command(BaseCommand):
             "--port", type=int, help="where Valkey listens; has to be where the settings look"
         )
         parser.add_argument("--data-dir", help="where Valkey keeps its data over restarts")
-        parser.add_argument("--concurrency", type=_positive, help="tasks at a time a consumer")
+        parser.add_argument("--concurrency", type=positive, help="tasks at a time a consumer")
         parser.add_argument(
-            "--consumers", type=_positive, default=1, help="consumer processes (default 1)"
+            "--consumers", type=positive, default=1, help="consumer processes (default 1)"
         )
         parser.add_argument(
             "--noreload",
@@ -82,15 +78,11 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         events: Events = queue.SimpleQueue()
-        try:
-            config = get_config()
-            queues = [config.queue(name).name for name in options["queues"]] or [*config.queues]
-            server = _server(config, options["port"], options["data_dir"])
-            with _signals_to(events), server:
-                self._greet(server, options["data_dir"])
-                self._run(server, _commands(queues, options), events)
-        except (ConfigurationError, UnknownQueue, DevServerError) as error:
-            raise CommandError(str(error)) from None
+        queues = queue_names(options["queues"])
+        server = _server(get_config(), options["port"], options["data_dir"])
+        with _signals_to(events), server:
+            self._greet(server, options["data_dir"])
+            self._run(server, _commands(queues, options), events)
 
     def _greet(self, server: DevServer, data_dir: str | None) -> None:
         kept = f"data in {server.data_dir}" if data_dir else "data are gone when it stops"
@@ -126,12 +118,6 @@ class Command(BaseCommand):
             for process in running.values():
                 process.signal(signal.SIGTERM)
         return failure
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"must be a whole number from 1, not {text!r}")
-    return int(text)
 
 
 # --- the server ------------------------------------------------------------------------------
