@@ -15,11 +15,14 @@ from proof import queues, runner
 from proof.report import Tally
 from proof.stage import Stage
 
+PAUSE = 0.05
+"""Seconds between two crowds of customers."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--once", action="store_true", help="end when all is done")
-    parser.add_argument("--orders", type=int, default=400, metavar="N", help="orders to post")
+    parser.add_argument("--orders", type=int, default=600, metavar="N", help="orders to post")
     options = parser.parse_args()
     return runner.run("demo", lambda stage: play(stage, options.orders, stay=not options.once))
 
@@ -32,9 +35,12 @@ def play(stage: Stage, orders: int, *, stay: bool) -> None:
     victim, _ = stage.start_consumer(), stage.start_consumer()
 
     say(f"{orders} orders come in at {stage.web_address}")
-    posting = stage.let_order(OrderData() for _ in range(orders))
-    stage.wait(lambda: posting.done() or stage.ledger.answered >= orders / 2, "half of the orders")
-    say(f"half-way: kill -9 of {victim.name}, with all that it holds; another one starts")
+    posting = stage.let_order((OrderData() for _ in range(orders)), pause=PAUSE)
+    stage.wait(
+        lambda: stage.ledger.answered >= orders / 2 and queues.held_by(victim.name) >= 2,
+        f"half of the orders, and {victim.name} at work",
+    )
+    say(f"half-way: kill -9 of {victim.name}, while it runs {queues.held_by(victim.name)} tasks")
     stage.children.kill(victim)
     tally.consumers_killed += 1
     stage.start_consumer()
@@ -42,8 +48,7 @@ def play(stage: Stage, orders: int, *, stay: bool) -> None:
 
     say("all orders are in; the reminders come due, the partner that is down fails all its tries")
     stage.wait(lambda: queues.unfinished() == 0, "the queues to drain")
-    tally.dead = queues.dead()
-    say(f"{tally.dead} dead letters; the partner is mended, and they are replayed")
+    say(f"{queues.dead()} dead letters; the partner is mended, and they are replayed")
     stage.partners["down"].mend()
     runner.replay_until_none_is_dead(stage, tally)
 

@@ -20,7 +20,7 @@ from proof.stage import Stage
 
 PEACE = 20.0
 """Seconds between two kills."""
-PAUSE = 0.75
+PAUSE = 0.2
 """Seconds between two crowds of customers."""
 
 
@@ -38,8 +38,7 @@ def play(stage: Stage, duration: float) -> None:
     scheduler = stage.start_scheduler()
     consumers = [stage.start_consumer(), stage.start_consumer()]
     stage.partners["down"].mend()  # who is down for ten minutes is the demo's business
-    stage.customers.pause = PAUSE
-    posting = stage.let_order(OrderData() for _ in count())
+    posting = stage.let_order((OrderData() for _ in count()), pause=PAUSE)
 
     for turn in count():
         attack_at = time.monotonic() + PEACE
@@ -54,7 +53,6 @@ def play(stage: Stage, duration: float) -> None:
     stage.customers.leave.set()
     stage.wait_for_orders(posting)
     stage.wait(lambda: queues.unfinished() == 0, "the queues to drain")
-    tally.dead = queues.dead()
     runner.replay_until_none_is_dead(stage, tally)
     runner.finish(stage, tally)
 

@@ -25,21 +25,18 @@ class Customers:
 
     Args:
         crowd: how many order at the same time.
-        pause: seconds between one crowd and the next.
     """
 
-    def __init__(
-        self, host: str, port: int, ledger: Ledger, *, crowd: int = 6, pause: float = 0.0
-    ) -> None:
+    def __init__(self, host: str, port: int, ledger: Ledger, *, crowd: int = 6) -> None:
         self.address = (host, port)
         self.ledger = ledger
         self.crowd = crowd
-        self.pause = pause
         self.leave = threading.Event()
         self._token = ""
 
-    def order(self, forms: Iterable[Mapping[str, object]]) -> None:
-        """Post the forms, and return when all are answered or ``leave`` is set.
+    def order(self, forms: Iterable[Mapping[str, object]], pause: float) -> None:
+        """Post the forms, ``pause`` seconds between two crowds, until all are answered or
+        ``leave`` is set.
 
         Raises:
             Unanswered: the shop gave an answer that no shop gives.
@@ -49,7 +46,7 @@ class Customers:
         with ThreadPoolExecutor(self.crowd, thread_name_prefix="customer") as pool:
             while not self.leave.is_set() and (batch := list(islice(forms, self.crowd))):
                 list(pool.map(self._place, batch))  # takes the answers, and raises what they raise
-                self.leave.wait(self.pause)
+                self.leave.wait(pause)
 
     def _place(self, form: Mapping[str, object]) -> None:
         status, location = self._post("/orders/", form)

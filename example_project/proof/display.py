@@ -17,7 +17,7 @@ class Display:
     def __init__(self) -> None:
         self._is_live = sys.stdout.isatty()
         self._live_line = ""
-        self._shown = ""
+        self._shown: str | None = None
         self._shown_at = time.monotonic()
 
     def say(self, text: str) -> None:
@@ -32,6 +32,8 @@ class Display:
             self._erase()
             self._live_line = text[:width]
             print(self._live_line, end="", flush=True)
+        elif self._shown is None:
+            self._shown = text  # nothing has happened yet
         elif text != self._shown and time.monotonic() - self._shown_at >= PLAIN_INTERVAL:
             self._shown, self._shown_at = text, time.monotonic()
             print(text, flush=True)

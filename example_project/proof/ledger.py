@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -58,7 +58,7 @@ def settle(promised: set[Receipt], received: Mapping[Receipt, int]) -> Account:
 
 @dataclass
 class Ledger:
-    """Written by many threads; whoever waits for a change is woken by it."""
+    """Written by the threads of customers, mail server and partners."""
 
     accepted: dict[str, str] = field(default_factory=dict)
     """Order -> its partner."""
@@ -66,54 +66,42 @@ class Ledger:
     """Orders answered "out of stock"."""
     paid: set[str] = field(default_factory=set)
     received: Counter[Receipt] = field(default_factory=Counter)
+    reached: Counter[Kind] = field(default_factory=Counter)
+    """Different orders that each kind was received for so far."""
     rebuffs: int = 0
     """Webhooks that a partner answered with an error."""
-    changed: threading.Condition = field(default_factory=threading.Condition, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def accept(self, order: str, partner: str) -> None:
-        with self.changed:
+        with self._lock:
             self.accepted[order] = partner
-            self.changed.notify_all()
 
     def refuse(self) -> None:
-        with self.changed:
+        with self._lock:
             self.refused += 1
-            self.changed.notify_all()
 
     def pay(self, order: str) -> None:
-        with self.changed:
+        with self._lock:
             # A reminder that was faster than the payment was rightly sent.
             if (Kind.REMINDER, order) not in self.received:
                 self.paid.add(order)
-            self.changed.notify_all()
 
     def receive(self, kind: Kind, order: str) -> None:
-        with self.changed:
+        with self._lock:
+            self.reached[kind] += (kind, order) not in self.received
             self.received[kind, order] += 1
-            self.changed.notify_all()
 
     def rebuff(self) -> None:
-        with self.changed:
+        with self._lock:
             self.rebuffs += 1
-            self.changed.notify_all()
 
     @property
     def answered(self) -> int:
         """Orders that the shop has answered, either way."""
         return len(self.accepted) + self.refused
 
-    def count(self, kind: Kind) -> int:
-        """Different orders that ``kind`` was received for so far."""
-        with self.changed:
-            return sum(received is kind for received, _ in self.received)
-
     def account(self, others: Iterable[Receipt] = ()) -> Account:
         """The account so far; ``others`` are receipts found elsewhere, in the shop's database."""
-        with self.changed:
+        with self._lock:
             received = self.received + Counter(others)
             return settle(promises(self.accepted, frozenset(self.paid)), received)
-
-    def wait(self, until: Callable[[], bool], timeout: float) -> bool:
-        """Wait for ``until`` to hold, at most ``timeout`` seconds; it is asked at each change."""
-        with self.changed:
-            return self.changed.wait_for(until, timeout)

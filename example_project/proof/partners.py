@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from proof.ledger import Kind, Ledger
 
-SLOWNESS = 0.5
+SLOWNESS = 1.0
 """Seconds that the slow partner takes for each webhook."""
 
 

@@ -18,6 +18,17 @@ def retried() -> int:
     return sum(Queue(name).stats().retried for name in NAMES)
 
 
+def died() -> int:
+    """Tasks that reached the dead letters so far, replayed or not."""
+    return sum(Queue(name).stats().died for name in NAMES)
+
+
+def held_by(consumer: str) -> int:
+    """Tasks that the consumer named so is running."""
+    seen = [one for name in NAMES for one in Queue(name).stats().consumers]
+    return sum(one.running for one in seen if one.name.startswith(f"{consumer}-"))
+
+
 def dead() -> int:
     """Dead letters now."""
     return sum(DeadLetterQueue(name).count() for name in NAMES)

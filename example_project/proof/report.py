@@ -38,21 +38,23 @@ def rows(
         ("dead", tally.dead, "tasks that reached the dead letters"),
         ("replayed", tally.replayed, "dead letters put back to work"),
         ("killed", tally.consumers_killed + tally.schedulers_killed, f"by kill -9: {kills}"),
-        ("duplicates", account.duplicates, "received once more than needed, after a kill"),
+        (
+            "duplicates",
+            account.duplicates,
+            "received more than once: what the killed were at work on",
+        ),
         ("unwanted", len(account.unwanted), "received, but for no accepted order or a paid one"),
         ("lost", len(account.lost), "promised, and not received"),
     ]
 
 
-def broken_promises(account: Account, tally: Tally, leftovers: Sequence[str]) -> list[str]:
+def broken_promises(account: Account, leftovers: Sequence[str]) -> list[str]:
     """A sentence for each promise that did not hold."""
     faults = list(leftovers)
     if account.lost:
         faults.append(f"{len(account.lost)} lost, among them {_some(account.lost)}")
     if account.unwanted:
         faults.append(f"{len(account.unwanted)} unwanted, among them {_some(account.unwanted)}")
-    if account.duplicates and not tally.consumers_killed:
-        faults.append(f"{account.duplicates} duplicates, though no consumer was killed")
     return faults
 
 

@@ -56,10 +56,10 @@ def finish(stage: Stage, tally: Tally) -> None:
     """
     ledger = stage.ledger
     account = ledger.account(_credits())
-    tally.retried = queues.retried()
+    tally.retried, tally.dead = queues.retried(), queues.died()
     counts = {"accepted": len(ledger.accepted), "refused": ledger.refused}
     stage.display.table(report.rows(account, tally, **counts))
-    faults = report.broken_promises(account, tally, queues.leftovers())
+    faults = report.broken_promises(account, queues.leftovers())
     if faults:
         raise BrokenPromise("; ".join(faults))
     stage.display.say("nothing lost, nothing sent that should not be, and the queues are empty")

@@ -93,18 +93,18 @@ class Stage:
 
     def status(self) -> str:
         """The counts so far, in a line."""
-        ledger = self.ledger
+        ledger, reached = self.ledger, self.ledger.reached
         return (
-            f"ordered {ledger.answered:>5}   mailed {ledger.count(Kind.CONFIRMATION):>5}   "
-            f"reminders {ledger.count(Kind.REMINDER):>5}   "
-            f"delivered {ledger.count(Kind.WEBHOOK):>5}   rebuffs {ledger.rebuffs:>5}"
+            f"ordered {ledger.answered:>5}   mailed {reached[Kind.CONFIRMATION]:>5}   "
+            f"reminders {reached[Kind.REMINDER]:>5}   "
+            f"delivered {reached[Kind.WEBHOOK]:>5}   rebuffs {ledger.rebuffs:>5}"
         )
 
-    def let_order(self, forms: Iterable[Mapping[str, object]]) -> Future[None]:
-        """Have the customers post ``forms`` in the background."""
+    def let_order(self, forms: Iterable[Mapping[str, object]], *, pause: float) -> Future[None]:
+        """Have the customers post ``forms`` in the background, ``pause`` s between two crowds."""
         pool = ThreadPoolExecutor(1, thread_name_prefix="customers")
         self._exits.callback(self.customers.leave.set)
-        posting = pool.submit(self.customers.order, forms)
+        posting = pool.submit(self.customers.order, forms, pause)
         pool.shutdown(wait=False)
         return posting
 

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.core.mail import EmailMessage
 from django.core.serializers.json import DjangoJSONEncoder
 
-from django_redq import Reject, Retry, Task, dead_letter_handler, handler
+from django_redq import DeadLetter, Reject, Retry, Task, dead_letter_handler, handler
 from shop.models import LoyaltyCredit, Order, Partner
 
 logger = logging.getLogger(__name__)
@@ -98,8 +98,9 @@ async def credit_points(task: Task[OrderRef]) -> None:
 
 
 @dead_letter_handler("webhook")
-def webhook_died(letter) -> None:
-    logger.warning("webhook %s died (%s): %s", letter.task_id, letter.reason, letter.error)
+def webhook_died(letter: DeadLetter) -> None:
+    """Tell those who can call the partner; the webhook waits in the admin to be replayed."""
+    logger.warning("webhook %s is dead (%s): %s", letter.task_id, letter.reason, letter.error)
 
 
 def _mail(task: Task[OrderRef], order: Order, subject: str, body: str) -> None:
