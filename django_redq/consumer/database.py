@@ -56,5 +56,10 @@ async def clean_loop() -> AsyncIterator[None]:
 
 def _close_all() -> None:
     close_unfinished_transactions()
-    connections.close_all()
+    close_connections()
     caches.close_all()
+
+
+def close_connections() -> None:
+    """Closes this thread's connections, which nobody else can: the thread ends."""
+    connections.close_all()

@@ -8,14 +8,16 @@ import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from collections.abc import Callable
+from contextvars import Context
+from typing import Protocol
 
+from django_redq.consumer import database
 from django_redq.consumer.deadlines import Deadlines
 from django_redq.consumer.options import Options
 from django_redq.consumer.run import Run, prepare, run_in_thread, run_inline, run_on_loop
 from django_redq.consumer.table import Held
-from django_redq.outcome import Outcome
+from django_redq.outcome import Keep, Outcome
 
 logger = logging.getLogger("django_redq.consumer")
 
@@ -150,6 +152,7 @@ class ThreadRunner:
             outcome = run_in_thread(run, self._deadlines)
             self._idle.release()
             self._finish(run.held, outcome)
+        database.close_connections()
 
 
 class LoopRunner:
@@ -159,13 +162,15 @@ class LoopRunner:
         self._finish = finish
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
         self._closing = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._runs: dict[asyncio.Task[None], Held] = {}
 
     def begin(self, run: Run) -> None:
-        """Runs it on the loop."""
-        loop = self._loop or self._start()
-        loop.call_soon_threadsafe(self._spawn, self._run(run))
+        """Runs it on the loop, in a fresh context: not in that of the run that made room for it."""
+        with self._starting:
+            loop = self._loop or self._start()
+        loop.call_soon_threadsafe(self._spawn, run, context=Context())
 
     def close(self) -> None:
         """Cancels every run on the loop and ends it."""
@@ -195,17 +200,21 @@ class LoopRunner:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _spawn(self, run: Run) -> None:
+        task = asyncio.ensure_future(self._run(run))
+        self._runs[task] = run.held
+        task.add_done_callback(self._runs.pop)
 
     def _end(self) -> None:
         loop = asyncio.get_running_loop()
-        for task in self._tasks:
+        for held in self._runs.values():
+            held.given_up = True
+        # What handlers have spawned and left behind, too.
+        tasks = asyncio.all_tasks()
+        for task in tasks:
             task.cancel()
-        if self._tasks:
-            ending = asyncio.ensure_future(asyncio.wait(self._tasks, timeout=CANCEL_TIMEOUT))
+        if tasks:
+            ending = asyncio.ensure_future(asyncio.wait(tasks, timeout=CANCEL_TIMEOUT))
             ending.add_done_callback(lambda _: loop.stop())
         else:
             loop.stop()
@@ -219,6 +228,9 @@ class LoopRunner:
                 loop.call_soon_threadsafe(task.cancel)
 
         run.held.cancel = cancel
-        outcome = await run_on_loop(run)
+        if run.held.given_up:
+            outcome: Outcome = Keep("it was lost before it began")
+        else:
+            outcome = await run_on_loop(run)
         run.held.cancel = None
         self._finish(run.held, outcome)

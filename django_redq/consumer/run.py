@@ -84,6 +84,8 @@ def prepare(held: Held, queue: QueueConfig) -> Run | Outcome:
 
 def _prepare(held: Held, queue: QueueConfig) -> Run | Outcome:
     one = held.delivery
+    if held.given_up:
+        return Keep("it was lost before it began")
     if not one.task_id:
         return Drop("it names no task")
     if one.what == "second":
@@ -207,7 +209,8 @@ async def _run_async(run: Run, hygiene: contextlib.AbstractAsyncContextManager[N
             await _call_limited(run, task)
         return _succeeded(task)
     except asyncio.CancelledError as error:
-        if run.held.ownership.lost or _is_cancelled_from_outside():
+        # Else the handler has cancelled itself, which is its own failure.
+        if run.held.given_up:
             return Keep("its run was cancelled")
         return _failed(run, error)
     except BaseException as error:  # noqa: BLE001 - a failed task, never a dead worker
@@ -223,11 +226,6 @@ async def _call_limited(run: Run, task: Task[Any]) -> None:
         if not timer.expired():
             raise
         raise HandlerTimeout(f"ran longer than its timeout of {limit:g} s") from None
-
-
-def _is_cancelled_from_outside() -> bool:
-    current = asyncio.current_task()
-    return current is not None and current.cancelling() > 0
 
 
 def _begin(run: Run) -> Task[Any] | Dead:

@@ -33,10 +33,13 @@ class Held:
     """The entry ID of its dead letter, once that is written."""
     cancel: Callable[[], None] | None = None
     """Ends an async run whose ownership is lost."""
+    given_up: bool = False
+    """We cancel its run, or would if there were one: what it ends in is not settled."""
 
     def lose(self) -> None:
         """Another consumer may have it from here on."""
         self.ownership.lost = True
+        self.given_up = True
         if self.cancel is not None:
             self.cancel()
 
