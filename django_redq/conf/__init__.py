@@ -24,7 +24,7 @@ from django_redq.conf.config import (
     parse,
     retry_policy,
 )
-from django_redq.conf.connection import ConnectionConfig
+from django_redq.conf.connection import DEFAULT, ConnectionConfig
 from django_redq.conf.connection import connection as read_connection
 from django_redq.conf.rules import RuleError, a
 from django_redq.errors import ConfigurationError, InvalidArgument
@@ -95,7 +95,7 @@ def find_connection() -> ConnectionConfig | None:
     if not isinstance(given, Mapping):
         return None
     try:
-        return read_connection(given.get("CONNECTION", {"CACHE": "redq"}))
+        return read_connection(given.get("CONNECTION", DEFAULT))
     except RuleError:
         return None
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from django.utils.module_loading import import_string
 
 from django_redq.conf import rules
-from django_redq.conf.connection import ConnectionConfig, connection
+from django_redq.conf.connection import DEFAULT, ConnectionConfig, connection
 from django_redq.conf.rules import Key
 from django_redq.errors import ConfigurationError, UnknownQueue
 from django_redq.retry import Exponential, Fixed, RetryPolicy
@@ -221,7 +221,7 @@ def _queue(name: str) -> Callable[[object], QueueConfig]:
 
 parse = rules.section(
     {
-        "CONNECTION": Key(connection, MappingProxyType({"CACHE": "redq"})),
+        "CONNECTION": Key(connection, DEFAULT),
         "NAMESPACE": Key(rules.name, "redq"),
         "HANDLER_MODULES": Key(rules.module_names, ("handlers",)),
         "SCHEDULER": Key(

@@ -22,6 +22,7 @@ Address = tuple[str, int]
 
 REDIS_PORT = 6379
 SENTINEL_PORT = 26379
+DEFAULT: Mapping[str, Any] = MappingProxyType({"CACHE": "redq"})
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 

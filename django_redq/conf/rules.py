@@ -8,7 +8,6 @@ reader of the settings sees every fault at once.
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -166,14 +165,16 @@ def duration(low: float, high: float = LONGEST) -> Rule:
 
 
 def _as_float(value: object) -> float | None:
-    """The finite float that ``value`` stands for; None for anything else, bool and NaN too."""
+    """The float that ``value`` stands for; None where it is no number, as True is none.
+
+    NaN and infinity are left to the range, which neither of them is in.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        plain = float(value)
+        return float(value)
     except OverflowError:
         return None
-    return plain if math.isfinite(plain) else None
 
 
 def one_of(*allowed: str) -> Rule:

@@ -42,7 +42,10 @@ def parse_url(url: object) -> dict[str, Any]:
 
 
 def read_url(url: object) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The same, apart from the arguments of the query, which are converted but not checked."""
+    """The same, apart from the arguments of the query, which are converted but not checked.
+
+    Where both name a database, the query's wins.
+    """
     if not isinstance(url, str):
         raise problem(f"must be text, got {rules.a(url)}")
     try:
@@ -57,10 +60,7 @@ def read_url(url: object) -> tuple[dict[str, Any], dict[str, Any]]:
     given = _credentials(parts) | (
         _socket(parts) if parts.scheme == "unix" else _server(parts, port)
     )
-    query = _query(parts)
-    if "db" in query:
-        given.pop("db", None)
-    return given, query
+    return given, _query(parts)
 
 
 def _credentials(parts: SplitResult) -> dict[str, Any]:

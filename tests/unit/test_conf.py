@@ -379,20 +379,35 @@ class TestReading:
     def test_it_is_read_once(self) -> None:
         assert conf.get_config() is conf.get_config()
 
-    def test_threads_that_come_first_together_get_one_object(self) -> None:
+    def test_threads_that_come_first_together_get_one_object(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        parse, goes_on = conf.parse, threading.Event()
+        readers, found = [], []
+        entered = [threading.Event(), threading.Event()]
+
+        def slowly(given: object) -> conf.Config:
+            readers.append(threading.current_thread())
+            entered[len(readers) - 1].set()
+            goes_on.wait()
+            return parse(given)
+
+        def read() -> None:
+            found.append(conf.get_config())
+
+        monkeypatch.setattr(conf, "parse", slowly)
         with override_settings(REDQ={}):
-            start, found = threading.Barrier(8), []
-
-            def read() -> None:
-                start.wait()
-                found.append(conf.get_config())
-
-            threads = [threading.Thread(target=read) for _ in range(8)]
-            for thread in threads:
-                thread.start()
+            threads = [threading.Thread(target=read) for _ in range(2)]
+            threads[0].start()
+            entered[0].wait()
+            threads[1].start()
+            # The other one must not come so far; there is no event for that.
+            came_too = entered[1].wait(0.1)
+            goes_on.set()
             for thread in threads:
                 thread.join()
-        assert len({id(config) for config in found}) == 1
+        assert not came_too
+        assert found[0] is found[1]
 
     def test_a_changed_setting_is_read_again_and_back(self) -> None:
         before = conf.get_config()
