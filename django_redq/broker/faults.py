@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import redis
 
 REDIS_ERRORS: tuple[type[Exception], ...] = (redis.RedisError, OSError)
@@ -64,5 +66,6 @@ def _says(error: redis.ResponseError, *words: str) -> bool:
     message = str(error)
     if any(isinstance(error, _NAMED[word]) for word in words if word in _NAMED):
         return True
-    # An error inside a script bears the script's name before or after the server's word.
-    return any(message.startswith(word) or f" {word} " in message[:120] for word in words)
+    # An error inside a script bears the script's name before or after the server's word, which
+    # follows a dash on Redis 6.2.
+    return re.search(rf"(^|[ -])({'|'.join(words)}) ", message[:200]) is not None
