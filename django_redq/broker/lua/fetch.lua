@@ -37,14 +37,18 @@ end
 local function take_suspect(shard, row)
   local stream, payload, state, entry, meta = keys_of(shard)
   local group, entry_id, count = ARGV[5 + shard], row[1], row[4] + 1
-  redis.call('HINCRBY', meta, 'suspects', -1)
-  local entries = redis.call('XRANGE', stream, entry_id, entry_id)
-  if not entries[1] then
+  local found = redis.call('XRANGE', stream, entry_id, entry_id)[1]
+  -- The count comes second, as it needs memory: after a first write that needs none it is granted.
+  if found then
+    redis.call('XCLAIM', stream, group, consumer, 0, entry_id, 'RETRYCOUNT', count, 'JUSTID')
+  else
     redis.call('XACK', stream, group, entry_id)
+  end
+  redis.call('HINCRBY', meta, 'suspects', -1)
+  if not found then
     return false
   end
-  redis.call('XCLAIM', stream, group, consumer, 0, entry_id, 'RETRYCOUNT', count, 'JUSTID')
-  local id = entries[1][2][2]
+  local id = found[2][2]
   local record, past = redis.call('HGET', payload, id), redis.call('HGET', state, id)
   say(shard, 'rows', {{entry_id, id, count, 'suspect', record, past}})
   return true
