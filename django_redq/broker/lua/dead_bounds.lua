@@ -6,4 +6,4 @@ local dlq, meta = KEYS[1], KEYS[2]
 
 local newest = redis.call('XREVRANGE', dlq, '+', '-', 'COUNT', 1)[1]
 local tombstones = redis.call('HGET', meta, 'tombstones')
-return {redis.call('XLEN', dlq), newest and newest[1] or '', tonumber(tombstones or 0)}
+return {redis.call('XLEN', dlq), newest and newest[1] or '', tonumber(tombstones or '') or 0}
