@@ -127,21 +127,20 @@ def locations_of(params: Mapping[str, Any]) -> Iterable[str]:
 
 def databases_of(params: Mapping[str, Any]) -> set[Hashable]:
     """The databases that a cache of any backend keeps its keys in, as far as they are Redis'."""
-    extras = params.get("OPTIONS") or {}
     found: set[Hashable] = set()
     for url in locations_of(params):
         try:
-            place, query = read_url(url)
-            where = {
-                **_places(extras),
-                **_places(extras.get(POOL) or {}),
-                **place,
-                **_places(query),
-            }
-            found.add(_config_at(where, extras.get("SENTINELS")).database)
+            found.add(_database(url, _dict(params.get("OPTIONS", {}))))
         except (KeyError, TypeError, ValueError):
             continue  # no Redis, or no URL: another check's matter
     return found
+
+
+def _database(url: str, extras: Mapping[str, Any]) -> Hashable:
+    place, query = read_url(url)
+    pool = _dict(extras.get(POOL, {}))
+    where = {**_places(extras), **_places(pool), **place, **_places(query)}
+    return _config_at(where, extras.get("SENTINELS")).database
 
 
 def _config_at(where: Mapping[str, Any], sentinels: object) -> ConnectionConfig:

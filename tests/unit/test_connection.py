@@ -467,6 +467,8 @@ class TestDatabases:
             {"LOCATION": ["redis://a:x/1"]},
             {"LOCATION": "redis://a/1", "OPTIONS": {"db": "x"}},
             {"LOCATION": "redis:///1", "OPTIONS": {"SENTINELS": [("a", 1)]}},
+            {"LOCATION": "redis://a/1", "OPTIONS": [3]},
+            {"LOCATION": "redis://a/1", "OPTIONS": {"CONNECTION_POOL_KWARGS": 3}},
             {},
         ],
     )
