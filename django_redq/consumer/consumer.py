@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from django_redq.broker import calls, faults
+from django_redq.broker.calls import Shard
 from django_redq.broker.delivery import Delivery, PendingRow
 from django_redq.broker.sync import Broker, get_broker
 from django_redq.broker.wakeups import WakeListener
@@ -174,22 +175,36 @@ class Engine(Loop):
 
     def _adopt_orphans(self) -> None:
         """Takes in what bears this consumer's name without being in its table; it was never run."""
-        for shard in self._options.shards:
-            cursor: str | None = "-"
-            while cursor is not None:
-                call = calls.pending_page(shard, owner=self._options.name, start=cursor)
-                page = self._broker.run(call)
-                for row in page.rows:
-                    if self.table.get(row.delivery) is None:
-                        self._adopt(row)
-                cursor = page.cursor
         self._orphans = False
+        try:
+            for shard in self._options.shards:
+                self._adopt_orphans_of(shard)
+        except faults.REDIS_ERRORS:
+            self._orphans = True
+            raise
+
+    def _adopt_orphans_of(self, shard: Shard) -> None:
+        cursor: str | None = "-"
+        while cursor is not None:
+            call = calls.pending_page(shard, owner=self._options.name, start=cursor)
+            try:
+                page = self._broker.run(call)
+            except faults.REDIS_ERRORS as error:
+                if faults.is_outage(error):
+                    raise
+                return  # the fetcher tells of a shard with a fault of its own
+            for row in page.rows:
+                self._adopt(row)
+            cursor = page.cursor
 
     def _adopt(self, row: PendingRow) -> None:
         one = row.delivery
         if not row.in_stream:
             one.task_id = ""
         with GATE:
+            # Looked at in here: the recoverer may have taken it over just now.
+            if self.table.get(one) is not None:
+                return
             held = Held(one)
             must_wait = one.is_last_chance and not process_is_empty()
             self.table.add(held)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from django_redq.broker import calls
+from django_redq.broker import calls, faults
 from django_redq.broker.calls import Call, Letter, PendingPage, Settled, Shard
 from django_redq.broker.delivery import Delivery, PendingRow
 from django_redq.broker.keys import SUSPECTS_CONSUMER
@@ -55,6 +55,7 @@ class Recoverer(Loop):
         self._submit = submit
         self._on_orphan = on_orphan
         self._not_before = 0.0
+        self._bad: set[Shard] = set()
 
     def step(self) -> float:
         """One round."""
@@ -75,7 +76,25 @@ class Recoverer(Loop):
 
     def recover(self) -> int:
         """Goes through every shard once; how many tasks were taken over, parked or buried."""
-        return sum(self._recover_shard(shard) for shard in self._options.shards)
+        return sum(self._recover_if_well(shard) for shard in self._options.shards)
+
+    def _recover_if_well(self, shard: Shard) -> int:
+        try:
+            handled = self._recover_shard(shard)
+        except faults.REDIS_ERRORS as error:
+            if faults.is_outage(error):
+                raise
+            if shard not in self._bad:
+                self._bad.add(shard)
+                logger.warning(
+                    "shard %d of %r cannot be recovered from, the others can: %s",
+                    shard.number,
+                    shard.queue,
+                    faults.in_words(error),
+                )
+            return 0
+        self._bad.discard(shard)
+        return handled
 
     def _recover_shard(self, shard: Shard) -> int:
         queue = self._options.queues[shard.queue]
