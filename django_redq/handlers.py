@@ -155,7 +155,7 @@ def handler(
             # Two decorators, for two queues or kinds: both are of the same function.
             func = func.func
         _check_function(func)
-        _check_arguments(func)
+        _check_argument(func, "task")
         made: Handler[Any] = Handler(func, options["queue"], options["kind"])
         is_async = iscoroutinefunction(func)
         registry.add(Registration(func=func, place=Place.of(func), is_async=is_async, **options))
@@ -174,6 +174,7 @@ def dead_letter_handler(queue: str) -> Callable[[FunctionT], FunctionT]:
 
     def decorate(func: FunctionT) -> FunctionT:
         _check_function(func)
+        _check_argument(func, "dead letter")
         registry.add_dead_letter_handler(name, func)
         return func
 
@@ -185,6 +186,6 @@ def _check_function(func: object) -> None:
         raise ConfigurationError(f"a handler must be a function, got {rules.show(func)}")
 
 
-def _check_arguments(func: Callable[..., Any]) -> None:
+def _check_argument(func: Callable[..., Any], name: str) -> None:
     if not takes_one_argument(func):
-        raise ConfigurationError(f"handler {Place.of(func)} must take one argument, the task")
+        raise ConfigurationError(f"handler {Place.of(func)} must take one argument, the {name}")

@@ -62,7 +62,8 @@ def _task(
 
 def runs_of(queue: QueueConfig, record: Record) -> int:
     """The runs of a task whose record leaves them open: as its handler says, where this process
-    knows it, else as its queue does."""
+    knows it, else as its queue does.
+    """
     try:
         of_handler = registry.find(queue.name, record.kind).max_attempts
     except (UnknownKind, ConfigurationError):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
-from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -72,11 +72,9 @@ class _Batch:
 
     def __init__(self) -> None:
         self._tasks: list[Prepared | None] = []
-        self.last: Callable[[], _Hook | None] = lambda: None
 
-    def append(self, tasks: Sequence[Prepared], hook: _Hook) -> None:
+    def append(self, tasks: Sequence[Prepared]) -> None:
         self._tasks += tasks
-        self.last = ref(hook)
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -137,32 +135,24 @@ _current: WeakKeyDictionary[BaseDatabaseWrapper, _Transaction] = WeakKeyDictiona
 
 def _register(connection: BaseDatabaseWrapper, tasks: Sequence[Prepared]) -> None:
     current = _transaction_of(connection)
-    batch = _batch_of(connection, current)
-    hook = _Hook(current, batch)
-    transaction.on_commit(hook, using=connection.alias)
-    batch.append(tasks, hook)
+    level = tuple(connection.savepoint_ids)
+    batch = current.batches.get(level)
+    if batch is None:
+        batch = current.batches[level] = _Batch()
+    transaction.on_commit(_Hook(current, batch), using=connection.alias)
+    batch.append(tasks)
 
 
 def _transaction_of(connection: BaseDatabaseWrapper) -> _Transaction:
+    """The open transaction's books: those of before, as long as a hook of theirs still waits."""
     current = _current.get(connection)
-    if current is None or not _waits(connection, lambda hook: hook.transaction is current):
+    # The latest are looked at first; so the next one of ours is near.
+    hooks = (entry[1] for entry in reversed(connection.run_on_commit))
+    if current is None or not any(
+        isinstance(hook, _Hook) and hook.transaction is current for hook in hooks
+    ):
         current = _current[connection] = _Transaction()
     return current
-
-
-def _batch_of(connection: BaseDatabaseWrapper, current: _Transaction) -> _Batch:
-    level = tuple(connection.savepoint_ids)
-    batch = current.batches.get(level)
-    last = None if batch is None else batch.last()
-    if batch is None or not _waits(connection, lambda hook: hook is last):
-        batch = current.batches[level] = _Batch()
-    return batch
-
-
-def _waits(connection: BaseDatabaseWrapper, is_meant: Callable[[_Hook], bool]) -> bool:
-    """Whether such a hook is still to be called; it is near the end, where there is one."""
-    hooks = (entry[1] for entry in reversed(connection.run_on_commit))
-    return any(isinstance(hook, _Hook) and is_meant(hook) for hook in hooks)
 
 
 def _send_and_log(tasks: Sequence[Prepared]) -> list[Failed]:

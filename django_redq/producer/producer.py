@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec, TypeVar, Unpack
+from collections.abc import Iterable
+from typing import Any, Unpack
 
 from asgiref.sync import sync_to_async
-from django.utils.asyncio import async_unsafe
 
 from django_redq.broker.aio import get_async_broker
 from django_redq.broker.keys import shard_of
@@ -28,17 +27,7 @@ from django_redq.producer.lookup import task_info
 from django_redq.producer.on_commit import wait_for_commit
 from django_redq.producer.sending import asend, result, results, send
 from django_redq.task import CancelResult, EnqueueResult, TaskInfo, TaskSpec, check_task_id
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def _blocks(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Refuses to block an event loop, and says what to await instead."""
-    return async_unsafe(
-        f"{name}() waits for Redis, and an event loop runs in this thread, which it would block; "
-        f"await a{name}() instead."
-    )
+from django_redq.twins import blocks
 
 
 class Producer:
@@ -68,7 +57,7 @@ class Producer:
         self._id_generator = id_generator
         self._now = now
 
-    @_blocks("enqueue")
+    @blocks
     def enqueue(
         self,
         payload: Any,
@@ -91,7 +80,7 @@ class Producer:
         """As :func:`django_redq.aenqueue`."""
         return (await self._ahand_over([self._prepare(payload, options)], mode, using))[0]
 
-    @_blocks("enqueue_many")
+    @blocks
     def enqueue_many(
         self, tasks: Iterable[TaskSpec], *, mode: Mode | None = None, using: str = "default"
     ) -> list[EnqueueResult]:
@@ -104,7 +93,7 @@ class Producer:
         """As :func:`django_redq.aenqueue_many`."""
         return await self._ahand_over(self._prepare_many(tasks), mode, using)
 
-    @_blocks("cancel")
+    @blocks
     def cancel(self, task_id: str) -> CancelResult:
         """As :func:`django_redq.cancel`."""
         plain = check_task_id(task_id)
@@ -116,7 +105,7 @@ class Producer:
         canceled = await get_async_broker().cancel(self.queue.name, plain)
         return self._canceled(plain, canceled=canceled)
 
-    @_blocks("get_task")
+    @blocks
     def get_task(self, task_id: str) -> TaskInfo | None:
         """As :func:`django_redq.get_task`."""
         plain = check_task_id(task_id)

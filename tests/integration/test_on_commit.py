@@ -568,6 +568,20 @@ def test_failures_are_told_once(redq, transactional_db, errors):
     assert [record.args[0] for record in errors()] == ["lost"]
 
 
+class OutageTest(TestCase):
+    def test_hook_called_again_tells_no_more(self):
+        with self.captureOnCommitCallbacks() as callbacks:
+            enqueue("email", 1, task_id="first")
+            enqueue("email", 1, task_id="second")
+
+        callbacks[0]()
+        with pytest.raises(EnqueueFailed) as caught:
+            callbacks[1]()
+        callbacks[1]()
+
+        assert [task_id for _, task_id in caught.value.tasks] == ["first", "second"]
+
+
 def test_one_queues_fault_is_not_that_of_the_others(redq, transactional_db, errors):
     enqueue("webhook", 1, task_id="t0")
     redq.configure(queues={"email": {"SHARDS": 4}, "webhook": {"SHARDS": 5}, "default": {}})

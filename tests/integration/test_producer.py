@@ -307,9 +307,11 @@ def test_task_that_failed_before_says_how(producer, one_shard):
     producer.enqueue(1, task_id="t1", delay=60)
     state = State(attempts=2, lost=True, allowed=3, failures=encode_failures(failures))
     one_shard.client.hset(one_shard.key("email", 0, "state"), "t1", state.encode())
+    one_shard.client.zadd(one_shard.key("email", 0, "delay"), {"t1": 2_208_988_800_000})
 
     info = get_task("email", "t1")
 
+    assert info.run_at == info.task.run_at == datetime(2040, 1, 1, tzinfo=UTC)
     assert (info.attempts, info.worker_lost, info.task.attempt) == (2, True, 3)
     assert info.errors == tuple(failures)
     assert info.task.last_error == failures[1]

@@ -183,13 +183,15 @@ def test_only_functions_can_be_handlers(func):
 def test_handler_that_takes_no_task_is_refused():
     def method(self, task): ...
 
-    with pytest.raises(ConfigurationError, match=r"<locals>\.method must take one argument"):
+    with pytest.raises(ConfigurationError, match=r"<locals>\.method .* one argument, the task"):
         handler("email")(method)
+    with pytest.raises(ConfigurationError, match=r"<locals>\.method .*, the dead letter"):
+        dead_letter_handler("email")(method)
     assert registry.kinds("email") == ()
 
 
 def test_dead_letter_handler_stays_what_it_is():
-    def told(task, failure, reason): ...
+    def told(letter): ...
 
     assert dead_letter_handler("email")(told) is told
     assert registry.dead_letter_handlers("email") == (told,)
