@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from tests.engine import engine, own_engine
+from tests.integration.worlds import here
 
-__all__ = ["engine", "own_engine"]
+__all__ = ["engine", "here", "own_engine"]
