@@ -100,7 +100,8 @@ class Task(Generic[PayloadT]):
     @property
     def lost(self) -> bool:
         """True once another consumer may have taken this task over: what is done now may be done
-        twice. A long handler can look at it between steps."""
+        twice. A long handler can look at it between steps.
+        """
         return self._ownership.lost
 
 

@@ -26,7 +26,7 @@ received: list[dict[str, Any]] = []
 class Partner(BaseHTTPRequestHandler):
     """Takes what comes to /ok, and is gone under any other path."""
 
-    def do_POST(self) -> None:  # noqa: N802 - http.server's name
+    def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         received.append({"key": self.headers["Idempotency-Key"], "body": json.loads(body)})
         self.send_response(200 if self.path == "/ok" else 410)

@@ -56,7 +56,8 @@ def found(**settings: Any) -> list[tuple[str | None, str]]:
 
 
 def told() -> list[CheckMessage]:
-    return run_checks(tags=[TAG])
+    # Django keeps the registered checks in a set, so runs them in any order.
+    return sorted(run_checks(tags=[TAG]), key=lambda message: message.id or "")
 
 
 def ids(**settings: Any) -> list[str | None]:
