@@ -28,10 +28,10 @@ class Display:
     def progress(self, text: str) -> None:
         """What replaces the last progress on a terminal, and is thinned out elsewhere."""
         if self._is_live:
-            width = shutil.get_terminal_size().columns - 1
-            self._erase()
-            self._live_line = text[:width]
-            print(self._live_line, end="", flush=True)
+            line = text[: shutil.get_terminal_size().columns - 1]
+            # In one go, over the old one, so that it does not flicker.
+            print("\r" + line.ljust(len(self._live_line)), end="", flush=True)
+            self._live_line = line
         elif self._shown is None:
             self._shown = text  # nothing has happened yet
         elif text != self._shown and time.monotonic() - self._shown_at >= PLAIN_INTERVAL:

@@ -119,6 +119,7 @@ class Stage:
         posting.result()
 
     def _set_up(self) -> None:
+        self.display.say("starting Valkey, a mail server, four partners, and the shop")
         shutil.rmtree(VAR, ignore_errors=True)
         VAR.mkdir(parents=True)
         self._redis = self._exits.enter_context(DevServer(data_dir=VAR / "valkey"))

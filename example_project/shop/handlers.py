@@ -60,7 +60,7 @@ class OrderPlaced:
 @handler("email", kind="confirmation")
 def send_confirmation(task: Task[OrderRef]) -> None:
     order = task.payload.load()
-    _mail(task, order, "Your order", f"Thank you for ordering {order.quantity} {order.product}.")
+    _mail(task, order, "Your order", f"Thank you for ordering {order.quantity} {order.product_id}.")
 
 
 @handler("email", kind="reminder")
