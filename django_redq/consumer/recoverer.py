@@ -113,17 +113,17 @@ class Recoverer(Loop):
         return handled
 
     def _handle(self, shard: Shard, row: PendingRow, min_idle_ms: int) -> bool:
-        one = row.delivery
+        one, queue = row.delivery, self._options.queues[shard.queue]
+        stands_for_none = not row.in_stream or not one.task_id or one.what == "second"
+        if not stands_for_none and one.record is None and queue.missing_payload == "keep_pending":
+            return False
         if row.owner == self._options.name:
             if self._table.get(one) is None:
                 self._on_orphan()
             return False
-        if not row.in_stream or not one.task_id or one.what == "second":
+        if stands_for_none:
             return self._drop(shard, row)
-        queue = self._options.queues[shard.queue]
         if one.record is None:
-            if queue.missing_payload == "keep_pending":
-                return False
             return self._bury(shard, row, Reason.MISSING_PAYLOAD, one.state.allowed, min_idle_ms)
         allowed = allowed_attempts(one.record, queue)
         if one.attempt >= allowed:
