@@ -98,7 +98,7 @@ class Broker:
         self._execute: Callable[..., Any] = self.client.execute_command
         self.spans_shards = True
         """Whether one script may touch several shards; found out by trying."""
-        self._opened: set[str] = set()
+        self._opened: set[tuple[str, int, str]] = set()
 
     def run(self, call: Call[ReplyT]) -> ReplyT:
         """One call, one round trip.
@@ -152,11 +152,13 @@ class Broker:
         Raises:
             ConfigurationError: they disagree.
         """
-        if queue.name in self._opened:
+        # A consumer's own options may say otherwise than the settings.
+        layout = queue.name, queue.shards, queue.group
+        if layout in self._opened:
             return
         shards = shards_for(self.config, queue)
         check_layout(queue, self.run(operator_calls.declare(shards[0], queue.shards)))
-        self._opened.add(queue.name)
+        self._opened.add(layout)
 
     def enqueue(
         self, submissions: Sequence[Submission], now_ms: int | None = None
