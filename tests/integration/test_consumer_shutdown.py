@@ -109,37 +109,26 @@ def test_what_runs_is_finished_and_settled_and_what_waits_is_handed_back(engine,
     engine.assert_drained()
 
 
-def test_a_recovered_task_that_is_handed_back_keeps_its_lost_attempt(engine, gated):
-    consumer = engine.consumer(concurrency=1, prefetch=1, recovery_interval=0.05)
-    busy = engine.enqueue(kind="sync")
-    consumer.start()
-    gated.wait_inside()
+def test_a_recovered_task_that_is_handed_back_keeps_its_lost_attempts(engine, gated):
     lost = engine.enqueue(kind="sync", max_attempts=5)
-    engine.client.hset(engine.key("meta"), "paused", 1)
-    engine.wait_until(lambda: all(row["consumer"] == consumer.name for row in engine.pending()))
-    stopping = Stopping(consumer)
-    gated.gate.set()
-    stopping.wait()
-    engine.client.hdel(engine.key("meta"), "paused")
-    assert engine.task(busy) is None
-    gated.begun.clear()
-    engine.wait_until(lambda: engine.task(lost).state is TaskState.READY)
-    engine.abandon(count=2)
-    first = engine.consumer(concurrency=1, prefetch=1)
-    gated.gate.clear()
-    engine.enqueue(kind="sync", task_id="blocker")
-    first.start()
+    engine.abandon(count=2, idle=0)
+    blocker = engine.enqueue(kind="sync")
+    consumer = engine.start("default", concurrency=1, prefetch=1)
     gated.wait_inside()
-    first._recoverer.recover()
-    assert [row["count"] for row in engine.pending() if row["consumer"] == first.name] == [3, 1]
-    stopping = Stopping(first)
+    engine.age()
+    assert consumer._recoverer.recover() == 1
+    assert [(row["consumer"], row["count"]) for row in engine.pending()] == [
+        (consumer.name, 3),
+        (consumer.name, 1),
+    ]
+    stopping = Stopping(consumer)
     engine.wait_until(lambda: engine.task(lost).state is TaskState.READY)
     info = engine.task(lost)
     assert (info.attempts, info.worker_lost) == (2, True)
     gated.gate.set()
     stopping.wait()
     assert engine.consumer().run_once() == 1
-    assert gated.begun[-1] == (lost, 3)
+    assert gated.begun == [(blocker, 1), (lost, 3)]
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
