@@ -1,0 +1,67 @@
+"""One call of every script, on a shard: for the tests that hold for all of them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django_redq.broker import calls, dead_reading, inspector, operator_calls
+from django_redq.broker.calls import Call, Letter, Shard, Submission
+from django_redq.broker.delivery import Delivery, PendingRow
+from django_redq.broker.state import State
+from django_redq.broker.sync import Broker
+
+ME = "me-1"
+NOW = "5000000000000"
+
+
+def every_call(shard: Shard) -> list[Call[Any]]:
+    """The calls, two tasks each where a script takes several."""
+    one = Delivery(shard.queue, shard.number, "t", "2-1", 1, None)
+    two = Delivery(shard.queue, shard.number, "u", "2-2", 1, None)
+    state = State(1, lost=False, allowed=3, came_from=b"2-1", failures=b"[]")
+    letters = [("t", "4-1"), ("u", "")]
+    return [
+        *_of_the_engine(shard, one, two, state),
+        calls.pending_page(shard),
+        operator_calls.declare(shard, 4),
+        operator_calls.cancel(shard, "t"),
+        operator_calls.run_now(shard, "t"),
+        operator_calls.pause(shard, paused=False),
+        operator_calls.inspect(shard, "t"),
+        operator_calls.replay(shard, letters, "", NOW),
+        operator_calls.discard(shard, letters),
+        inspector.shard_stats(shard, NOW),
+        dead_reading.bounds(shard),
+        dead_reading.letters(shard, letters),
+        _page_of_the_dead(shard),
+    ]
+
+
+def _page_of_the_dead(shard: Shard) -> Call[Any]:
+    # A walk asks its broker only later.
+    filters = dead_reading.Filters(kind="welcome", older_than_ms=1000)
+    walk = dead_reading.Walk(cast(Broker, None), [shard], newest_first=True, filters=filters)
+    return walk._page(walk._lanes[0], 10)
+
+
+def _of_the_engine(shard: Shard, one: Delivery, two: Delivery, state: State) -> list[Call[Any]]:
+    new = [Submission(shard.queue, shard.number, name, "", b'"payload":1}') for name in "tu"]
+    letter = Letter("exhausted", "", "error", "OSError", "", 1)
+    seen = PendingRow(one, "other-2", in_stream=True)
+    return [
+        calls.enqueue(shard, new, NOW),
+        calls.promote(shard, "host-1", 10_000, 100, NOW),
+        calls.heads([shard], NOW),
+        calls.fetch([shard], ME, 10, alone=False),
+        calls.renew(shard, ME, [one, two], NOW, hold_ms=30_000),
+        calls.retry(shard, ME, [(one, 0, state), (two, 500, state)], NOW),
+        calls.dead_letter(shard, ME, one, state, letter, NOW),
+        calls.release(shard, ME, [(one, None), (two, state)]),
+        calls.claim(shard, ME, seen, state, give_count=2, min_idle_ms=30_000),
+        calls.drop(shard, [(ME, "2-1"), (ME, "2-2")]),
+        calls.drop_consumers(shard, name=ME),
+        calls.take_turn(shard, ME, 30_000, NOW),
+        calls.repair(shard, "0", NOW, grace_ms=30_000),
+        calls.release_lease(shard, "host-1"),
+        calls.ack(shard, ME, [one, two], NOW, retention="keep", cleanup="never"),
+    ]
