@@ -9,12 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
 
 class RedqError(Exception):
     """Base of every error that this package raises."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exception would call __init__ with the finished message in place of what it was made of.
+        return _restore, (type(self), self.args), self.__dict__
+
+
+def _restore(kind: type[RedqError], args: tuple[Any, ...]) -> RedqError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
 
 
 class ConfigurationError(RedqError, ImproperlyConfigured):
