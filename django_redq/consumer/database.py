@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.core.cache import caches
 from django.db import close_old_connections, connections, reset_queries
+
+logger = logging.getLogger("django_redq.consumer")
 
 
 @contextmanager
@@ -34,6 +37,9 @@ def close_unfinished_transactions() -> None:
         if connection.connection is not None and (
             connection.in_atomic_block or (wants_autocommit and not connection.autocommit)
         ):
+            logger.warning(
+                "a run left a transaction open on database %r; it is rolled back", connection.alias
+            )
             # What close() refuses inside an atomic block is what a crashed run left behind.
             connection.in_atomic_block = False
             connection.savepoint_ids = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Iterator
 from contextvars import Context
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from django_redq.outcome import Dead, Done, Drop, Failure, Keep, Outcome, Reason
 from django_redq.registry import Registration
 from django_redq.retry import RetryPolicy
 from django_redq.task import Task
+
+logger = logging.getLogger("django_redq.consumer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +150,22 @@ def run_in_thread(run: Run, deadlines: Deadlines) -> Outcome:
 
 def _run_clean(run: Run, deadlines: Deadlines) -> Outcome:
     # A thread that timed out late may still be interrupted in here, so nothing may escape.
+    outcome: Outcome | None = None
     try:
         with database.clean_thread():
-            return _run_sync(run, deadlines)
+            outcome = _run_sync(run, deadlines)
     except BaseException as error:  # noqa: BLE001 - a failed task, never a dead worker
+        return _after_trouble(run, outcome, error)
+    return outcome
+
+
+def _after_trouble(run: Run, outcome: Outcome | None, error: BaseException) -> Outcome:
+    """What the run ended in, where the work around it failed."""
+    if outcome is None:
         return _failed(run, error)
+    # The handler has done its work: to run it again would do that twice.
+    logger.warning("cleaning up after %s failed: %r", run.handler.path, error)
+    return outcome
 
 
 def run_inline(run: Run, deadlines: Deadlines) -> Outcome:
@@ -201,18 +215,22 @@ async def _run_in_caller(run: Run) -> Outcome:
 
 
 async def _run_async(run: Run, hygiene: contextlib.AbstractAsyncContextManager[None]) -> Outcome:
+    outcome: Outcome | None = None
     try:
         async with hygiene:
-            task = _begin(run)
-            if isinstance(task, Dead):
-                return task
-            await _call_limited(run, task)
+            outcome = await _attempt(run)
+    except BaseException as error:  # noqa: BLE001 - a failed task, never a dead worker
+        return _after_trouble(run, outcome, error)
+    return outcome
+
+
+async def _attempt(run: Run) -> Outcome:
+    try:
+        task = _begin(run)
+        if isinstance(task, Dead):
+            return task
+        await _call_limited(run, task)
         return _succeeded(task)
-    except asyncio.CancelledError as error:
-        # Else the handler has cancelled itself, which is its own failure.
-        if run.held.given_up:
-            return Keep("its run was cancelled")
-        return _failed(run, error)
     except BaseException as error:  # noqa: BLE001 - a failed task, never a dead worker
         return _failed(run, error)
 
@@ -245,5 +263,8 @@ def _succeeded(task: Task[Any]) -> Done:
 
 
 def _failed(run: Run, error: BaseException) -> Outcome:
+    # Where it is not ours that cancels, the handler has cancelled itself: its own failure.
+    if run.held.given_up and isinstance(error, asyncio.CancelledError):
+        return Keep("its run was cancelled")
     kept: Failure = failure.describe(error, run.held.delivery.attempt)
     return decide(error, kept, max_attempts=run.max_attempts, policy=run.policy)

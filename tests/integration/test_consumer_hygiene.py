@@ -261,3 +261,30 @@ def test_the_orm_works_in_both_kinds_of_handlers(engine, django_user_model):
     engine.wait_counts(consumer, Done=2)
     assert set(django_user_model.objects.values_list("username", flat=True)) == ids
     assert not connection.in_atomic_block
+
+
+@both
+def test_a_run_whose_cleaning_up_fails_has_done_its_work_all_the_same(
+    engine, is_async, monkeypatch, caplog
+):
+    def refuse():
+        raise OSError("the connection cannot be closed")
+
+    def body():
+        connections["default"]  # an async run's own thread is cleaned where it was used only
+
+    if is_async:
+        body = sync_to_async(body)
+        seen = []
+
+        @handler("default")
+        async def work(task):
+            seen.append(await body())
+
+    else:
+        seen = each_run(is_async, body)
+    monkeypatch.setattr("django_redq.consumer.database.close_unfinished_transactions", refuse)
+    consumer = run_three(engine)
+    assert len(seen) == 3
+    assert consumer.counts == {"Done": 3}
+    assert "the connection cannot be closed" in caplog.text
