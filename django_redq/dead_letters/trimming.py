@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from django_redq.broker import calls, faults
+from django_redq.broker import calls
 from django_redq.broker.calls import Shard
 from django_redq.broker.dead_reading import Bounds, Filters, Place, Walk, bounds
 from django_redq.broker.sync import Broker, shards_for
@@ -56,9 +56,6 @@ def _sound(broker: Broker, queue: QueueConfig) -> dict[Shard, Bounds]:
     """The shards that answer as they should; a bad one must not keep the others from being trimmed."""
     shards = shards_for(broker.config, queue)
     replies = broker.run_many([bounds(shard) for shard in shards])
-    for reply in replies:
-        if isinstance(reply, Exception) and faults.is_outage(reply):
-            raise reply
     return {
         shard: reply
         for shard, reply in zip(shards, replies, strict=True)

@@ -28,7 +28,7 @@ from django_redq.broker import dead_reading
 from django_redq.dead_letters import steps
 from tests.engine import Engine
 from tests.harness import Redq
-from tests.integration.graves import BORN, QUEUE, SHARDS, Graveyard, configure
+from tests.integration.graves import BORN, QUEUE, SHARDS, Graveyard, configure, ids_of
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_a_rare_kind_is_found_however_far_behind_it_is(
 
 def test_a_page_of_large_letters_comes_whole(graves: Graveyard, letters: DeadLetterQueue) -> None:
     large = "x" * 200_000
-    buried = [graves.bury(at % 2, f"{10 + at}-0", payload=large) for at in range(12)]
+    buried = [graves.bury(at % 2, f"{10 + at}-0", payload=large) for at in range(24)]
 
     page = letters.list()
 
@@ -341,6 +341,8 @@ def test_a_tombstone_touches_no_live_task_of_its_id(
     before = redq.world()
     entry_id = graves.entomb(shard, "5-0", task_id="t1")
 
+    [letter] = letters.list()
+    assert (letter.task, letter.replayable) == (None, False)
     with pytest.raises(NotReplayable):
         letters.replay("t1")
     assert [result.replayed for result in letters.replay_batch()] == [False]
@@ -352,6 +354,15 @@ def test_a_tombstone_touches_no_live_task_of_its_id(
     assert after.pop(dlq) == []
     assert after.pop(meta) == {**before.pop(meta, {}), "tombstones": b"0"}
     assert after == before
+
+
+def test_a_tombstone_is_not_mistaken_for_what_somebody_else_wrote(
+    graves: Graveyard, letters: DeadLetterQueue
+) -> None:
+    graves.entomb(0, "5-0", task_id=(task_id := next(ids_of(0))))
+    graves.litter(0, "6-0", {"id": task_id})
+
+    assert letters.get(task_id).entry_id == "5-0"
 
 
 def test_a_letter_whose_payload_vanished_later_cannot_be_replayed(
@@ -448,10 +459,12 @@ def test_a_replay_that_names_a_letter_does_not_hit_a_later_death(
     task_id = graves.bury(0, "5-0")
     letters.replay(task_id)
     graves.bury(0, "6-0", task_id=task_id)
+    graves.bury(0, other := "7-0")
 
     with pytest.raises(DeadLetterNotFound):
         letters.replay(task_id, entry_id="5-0")
     assert not letters.discard(task_id, entry_id="5-0")
+    assert not letters.discard(task_id, entry_id=other)
     assert letters.replay(task_id, entry_id="6-0").replayed
 
 

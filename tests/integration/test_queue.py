@@ -116,6 +116,22 @@ def test_pending_rows_without_an_entry_are_nobodys_task(
     assert summed(queue) == (0, 0, 0, 0)
 
 
+def test_a_parked_suspect_is_not_taken_for_running_beside_such_a_row(
+    redq: Redq, queue: Queue, engine: Engine
+) -> None:
+    ids, stream = ids_of(0), redq.key(QUEUE, 0, "stream")
+    engine.enqueue(None, QUEUE, task_id=next(ids))
+    [lost] = engine.deliver(QUEUE, 0, to="someone")
+    engine.enqueue(None, QUEUE, task_id=next(ids))
+    [parked] = engine.deliver(QUEUE, 0, to="_suspects")
+    redq.client.xdel(stream, lost)
+    assert summed(queue) == (0, 1, 0, 0)
+
+    redq.client.xdel(stream, parked)
+    assert summed(queue) == (0, 0, 0, 0)
+    assert queue.stats().oldest_ready_age is None
+
+
 def test_the_age_of_the_oldest_ready_task_passes_over_what_was_delivered(
     redq: Redq, queue: Queue, engine: Engine
 ) -> None:
@@ -132,6 +148,8 @@ def test_the_age_of_the_oldest_ready_task_passes_over_what_was_delivered(
     assert 100 <= stats.oldest_ready_age < 500
     assert stats.shards[0].oldest_ready_age == stats.oldest_ready_age
     assert stats.shards[1].oldest_ready_age is None
+    # Entry IDs are by the clock of Redis, whatever clock the test brings.
+    assert 100 <= Queue(QUEUE, now=lambda: BORN / 1000).stats().oldest_ready_age < 500
 
 
 def test_lateness_is_told_by_the_clock_that_is_brought(redq: Redq, engine: Engine) -> None:
