@@ -61,14 +61,16 @@ class _SentinelPool(sentinel.SentinelConnectionPool):
     def disconnect(self, inuse_connections: bool = True) -> None:  # noqa: FBT001, FBT002
         super().disconnect(inuse_connections)
         if inuse_connections:  # else only the master has changed
-            self.sentinel_manager.close()
+            for client in self.sentinel_manager.sentinels:
+                client.close()
 
 
 class _AsyncSentinelPool(aio_sentinel.SentinelConnectionPool):
     async def disconnect(self, inuse_connections: bool = True) -> None:  # noqa: FBT001, FBT002
         await super().disconnect(inuse_connections)
         if inuse_connections:
-            await self.sentinel_manager.aclose()
+            for client in self.sentinel_manager.sentinels:
+                await client.aclose()
 
 
 class _Kit(NamedTuple):
