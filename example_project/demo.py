@@ -47,7 +47,7 @@ def play(stage: Stage, orders: int, *, stay: bool) -> None:
     stage.wait_for_orders(posting)
 
     say("all orders are in; the reminders come due, the partner that is down fails all its tries")
-    stage.wait(lambda: queues.unfinished() == 0, "the queues to drain")
+    runner.drain(stage)
     say(f"{queues.dead()} dead letters; the partner is mended, and they are replayed")
     stage.partners["down"].mend()
     runner.replay_until_none_is_dead(stage, tally)

@@ -13,7 +13,7 @@ import sys
 import time
 from itertools import count
 
-from proof import queues, runner
+from proof import runner
 from proof.children import Child
 from proof.report import Tally
 from proof.stage import Stage
@@ -52,7 +52,7 @@ def play(stage: Stage, duration: float) -> None:
 
     stage.customers.leave.set()
     stage.wait_for_orders(posting)
-    stage.wait(lambda: queues.unfinished() == 0, "the queues to drain")
+    runner.drain(stage)
     runner.replay_until_none_is_dead(stage, tally)
     runner.finish(stage, tally)
 

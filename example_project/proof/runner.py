@@ -38,13 +38,21 @@ def run(name: str, play: Callable[[Stage], None]) -> int:
     return 0
 
 
+def drain(stage: Stage) -> None:
+    """Wait until no task is left but the dead."""
+    try:
+        stage.wait(lambda: queues.unfinished() == 0, "the queues to drain")
+    except BrokenPromise as error:
+        raise BrokenPromise(f"{error}; {'; '.join(queues.leftovers())}") from None
+
+
 def replay_until_none_is_dead(stage: Stage, tally: Tally) -> None:
     """Replay, and once more what the flaky partner has let die again."""
     for _ in range(REPLAY_ROUNDS):
         if not queues.dead():
             return
         tally.replayed += queues.replay_all()
-        stage.wait(lambda: queues.unfinished() == 0, "the replayed tasks to finish")
+        drain(stage)
     raise BrokenPromise(f"{queues.dead()} tasks are dead again after {REPLAY_ROUNDS} replays")
 
 

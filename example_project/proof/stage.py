@@ -80,7 +80,7 @@ class Stage:
                 seen, seen_at = status, time.monotonic()
             elif time.monotonic() - seen_at > patience:
                 raise BrokenPromise(
-                    f"nothing moved for {patience:g} s; waiting for {what}; {status}"
+                    f"nothing moved for {patience:g} s, waiting for {what}: {' '.join(status.split())}"
                 )
             time.sleep(TICK)
 
