@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +33,8 @@ from django_redq.consumer.consumer import Consumer
 from django_redq.producer import Producer, get_task
 from django_redq.scheduler.scheduler import Scheduler
 from django_redq.task import TaskInfo
-from tests.harness import PATIENCE, Redq, until
+from tests.harness import PATIENCE, Process, Redq, until
+from tests.ledger import Ledger
 
 GHOST = "ghost-0"
 """A consumer that has vanished."""
@@ -129,6 +131,11 @@ class Engine:
         scheduler.stop()
         return moved
 
+    def spawn(self, ledger: Ledger, *arguments: str, **environ: str) -> Process:
+        """Starts a command as a process whose handlers are those of :mod:`tests.worker`."""
+        apps = ("tests.worker",)
+        return self.redq.spawn(*arguments, apps=apps, **ledger.environ, **environ)
+
     def heard(self) -> Heard:
         """Listens to the package's signals from now on."""
         return Heard(self._stack)
@@ -157,14 +164,30 @@ class Engine:
     ) -> list[str]:
         """Delivers what is READY to ``by``, ``count`` times, of whom nothing was heard since."""
         entries = self.deliver(queue, shard, to=by)
-        self.age(queue, shard, count=count, idle=idle)
+        self.age(queue, shard, entries, count=count, idle=idle)
         return entries
 
     def age(
-        self, queue: str = "default", shard: int = 0, *, count: int | None = None, idle: int = LONG
+        self,
+        queue: str = "default",
+        shard: int = 0,
+        entries: list[str] | None = None,
+        *,
+        count: int | None = None,
+        idle: int = LONG,
     ) -> None:
-        """Has all that is pending look as if its owner had not renewed it for ``idle`` ms."""
+        """Has pending entries look as if their owners had not renewed them for ``idle`` ms.
+
+        Args:
+            queue: of which they are.
+            shard: of which they are.
+            entries: which; None: all.
+            count: how often they were delivered; None: as often as they were.
+            idle: in ms.
+        """
         for row in self.pending(queue, shard):
+            if entries is not None and row["entry"] not in entries:
+                continue
             self.client.xclaim(
                 self.key("stream", queue, shard),
                 get_config().queue(queue).group,
@@ -268,6 +291,12 @@ def engine(redq: Redq) -> Iterator[Engine]:
     """Consumers and schedulers on the shared server; see :mod:`tests.engine`."""
     with engine_on(redq) as made:
         yield made
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """A ledger outside of Redis, and what was accepted; see :mod:`tests.ledger`."""
+    return Ledger(tmp_path / "ledger")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.engine import engine, own_engine
-from tests.integration.worlds import here
+from tests.engine import engine, ledger, own_engine
 
-__all__ = ["engine", "here", "own_engine"]
+__all__ = ["engine", "ledger", "own_engine"]
