@@ -152,7 +152,7 @@ def test_ack_under_keep_notes_what_was_done(here: Here) -> None:
 def test_ack_under_keep_cuts_the_notes_to_their_number(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "KEPT_DONE", 10)
+    monkeypatch.setattr(calls.settle, "KEPT_DONE", 10)
     here.seed(Running("t", "2-1"))
     for number in range(1000):
         here.client.xadd(here.keys.done, {"id": str(number)})

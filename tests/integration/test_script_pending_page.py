@@ -99,7 +99,7 @@ def test_pending_page_follows_a_long_list_page_by_page(here: Here) -> None:
 def test_pending_page_comes_by_old_entries_behind_many_young_ones(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "PENDING_SCAN", 2)
+    monkeypatch.setattr(calls.recover, "PENDING_SCAN", 2)
     young = [Running(f"t{number}", f"2-{number}", owner=OTHER) for number in range(1, 5)]
     here.seed(*young, Running("old", "2-5", owner=OTHER, idle=IDLE), neighbours=False)
 
