@@ -13,9 +13,12 @@ Each is sent with ``sender=None`` and ``queue`` (str), ``task_id`` (str), and:
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from django.dispatch import Signal
+
+logger = logging.getLogger("django_redq.signals")
 
 task_enqueued = Signal()
 task_started = Signal()
@@ -28,3 +31,13 @@ def send(signal: Signal, **facts: Any) -> None:
     """Sends to whoever listens; Django logs a receiver that raises."""
     if signal.receivers:
         signal.send_robust(sender=None, **facts)
+
+
+def send_from_worker(signal: Signal, **facts: Any) -> None:
+    """As :func:`send`, and takes what ``send_robust`` lets through: a receiver that raises SystemExit
+    must neither end a thread of the consumer nor fail a task that was done.
+    """
+    try:
+        send(signal, **facts)
+    except BaseException:
+        logger.exception("a receiver failed; those after it were not told of %s", facts["task_id"])

@@ -67,7 +67,7 @@ def _cleanly(announcement: Announcement) -> None:
 
 def _announce_retry(held: Held, outcome: RetryAt) -> None:
     one = held.delivery
-    signals.send(
+    signals.send_from_worker(
         signals.task_retried,
         queue=one.queue,
         task_id=one.task_id,
@@ -80,7 +80,7 @@ def _announce_retry(held: Held, outcome: RetryAt) -> None:
 def _announce_death(held: Held, outcome: Dead) -> None:
     one, letter = held.delivery, _letter(held, outcome)
     facts = {"task": held.task, "failure": outcome.failure, "letter": letter}
-    signals.send(signals.task_dead_lettered, queue=one.queue, task_id=one.task_id, **facts)
+    signals.send_from_worker(signals.task_dead_lettered, queue=one.queue, task_id=one.task_id, **facts)
     for told in registry.dead_letter_handlers(one.queue):
         try:
             told(letter)

@@ -253,12 +253,12 @@ def _begin(run: Run) -> Task[Any] | Dead:
     except InvalidPayload as error:
         return Dead(Reason.INVALID_PAYLOAD, failure.describe(error, held.delivery.attempt))
     task = held.task
-    signals.send(signals.task_started, queue=task.queue, task_id=task.id, task=task)
+    signals.send_from_worker(signals.task_started, queue=task.queue, task_id=task.id, task=task)
     return task
 
 
 def _succeeded(task: Task[Any]) -> Done:
-    signals.send(signals.task_succeeded, queue=task.queue, task_id=task.id, task=task)
+    signals.send_from_worker(signals.task_succeeded, queue=task.queue, task_id=task.id, task=task)
     return Done()
 
 
