@@ -12,7 +12,7 @@ from proof.customers import Unanswered
 from proof.display import Display
 from proof.ledger import Kind, Receipt
 from proof.report import Tally
-from proof.stage import BrokenPromise, Stage
+from proof.stage import BrokenPromise, Occupied, Stage
 
 REPLAY_ROUNDS = 5
 
@@ -28,7 +28,7 @@ def run(name: str, play: Callable[[Stage], None]) -> int:
             if complaints := stage.children.stop():
                 raise BrokenPromise("; ".join(complaints))
             display.say("all processes stopped in good order")
-    except (BrokenPromise, ChildDied, Unanswered) as error:
+    except (BrokenPromise, ChildDied, Occupied, Unanswered) as error:
         display.say("")
         print(f"{name}: {error}", file=sys.stderr)
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import os
 import shutil
@@ -32,6 +33,10 @@ TICK = 0.25
 
 class BrokenPromise(Exception):
     """Something that django-redq promises did not hold."""
+
+
+class Occupied(Exception):
+    """Another demo runs in this checkout."""
 
 
 class Stage:
@@ -120,8 +125,7 @@ class Stage:
 
     def _set_up(self) -> None:
         self.display.say("starting Valkey, a mail server, four partners, and the shop")
-        shutil.rmtree(VAR, ignore_errors=True)
-        VAR.mkdir(parents=True)
+        self._clear_var()
         self._redis = self._exits.enter_context(DevServer(data_dir=VAR / "valkey"))
         mail = MailServer(self.ledger)
         mail.start()
@@ -134,6 +138,20 @@ class Stage:
         self._furnish_shop()
         self._exits.callback(self.children.stop)
         self._open_shop()
+
+    def _clear_var(self) -> None:
+        """Start from nothing, unless another run is at work there."""
+        VAR.mkdir(exist_ok=True)
+        lock = self._exits.enter_context((VAR / "lock").open("w"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Occupied(f"another run is using {VAR}; stop it first") from None
+        for path in VAR.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != "lock":
+                path.unlink()
 
     def _environment(self, mail: MailServer) -> dict[str, str]:
         return {
