@@ -16,6 +16,7 @@ ready. Pausing lasts until somebody resumes the queue, restarts of Redis and of 
 
   manage.py redq_queue pause webhook           the partner is down: let no task fail
   manage.py redq_queue resume webhook          go on
+  manage.py redq_queue pause email webhook     several at once
   manage.py redq_stats                         shows which queues are paused
 """
 
