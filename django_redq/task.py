@@ -7,7 +7,7 @@ import re
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -105,11 +105,12 @@ class Task(Generic[PayloadT]):
         return self._ownership.lost
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TaskSpec:
     """One task of :func:`enqueue_many`; the fields are the arguments of :func:`enqueue`."""
 
     payload: Any
+    _: KW_ONLY
     delay: float | timedelta | None = None
     run_at: datetime | None = None
     task_id: str | None = None
