@@ -281,9 +281,11 @@ class Engine:
 
 @contextmanager
 def engine_on(redq: Redq) -> Iterator[Engine]:
-    """An engine in this corner, with a registry of its own."""
+    """An engine in this corner, with a registry of its own, and one queue, ``default``."""
     with registry.isolated(), ExitStack() as stack:
-        yield Engine(redq, stack)
+        engine = Engine(redq, stack)
+        engine.configure()
+        yield engine
 
 
 @pytest.fixture
