@@ -16,7 +16,7 @@ FILTERED_SCAN = 250
 """Letters that a filtered page looks at in one script; each may have 16 KiB."""
 _LARGEST = 2**63
 """Beyond what an entry ID of ours can be; Redis itself takes twice that."""
-_POSITION = re.compile(r"(\d{1,20})-(\d{1,20})\.(\d{1,4})")
+_POSITION = re.compile(r"(\d{1,20})-(\d{1,20})\.(\d{1,4})", re.ASCII)
 
 
 class Position(NamedTuple):

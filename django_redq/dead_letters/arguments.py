@@ -22,7 +22,7 @@ Progress = Callable[[int], None]
 MAX_PAGE = 1000
 """Letters of one page: each may have 16 KiB, and a payload."""
 
-_ENTRY_ID = re.compile(r"\d{1,19}-\d{1,19}")
+_ENTRY_ID = re.compile(r"\d{1,19}-\d{1,19}", re.ASCII)
 _SECOND_LESS = rules.LONGEST - 1
 _delay = rules.duration(0, _SECOND_LESS)
 _age = rules.optional(rules.duration(0, _SECOND_LESS))

@@ -27,7 +27,7 @@ INTERRUPTED = 130
 """What a shell sees of a command that Ctrl-C has ended."""
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
-_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([smhd]?)")
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([smhd]?)", re.ASCII)
 
 
 class RedqCommand(BaseCommand):

@@ -659,6 +659,8 @@ REFUSED: list[tuple[str, Act]] = [
     ("task_id", lambda letters: letters.get()),
     ("task_id", lambda letters: letters.discard()),
     ("entry_id", lambda letters: letters.discard(entry_id="5")),
+    ("entry_id", lambda letters: letters.discard(entry_id="٣-0")),
+    ("after", lambda letters: letters.list(after="٣-0.0")),
     ("entry_id", lambda letters: letters.replay("t", entry_id="-")),
 ]
 
