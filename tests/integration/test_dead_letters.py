@@ -32,7 +32,8 @@ from tests.integration.graves import BORN, QUEUE, SHARDS, Graveyard, configure, 
 
 
 @pytest.fixture
-def graves(redq: Redq) -> Graveyard:
+def graves(redq: Redq, engine: Engine) -> Graveyard:
+    # After the engine, which has one queue of its own.
     configure(redq)
     return Graveyard(redq)
 

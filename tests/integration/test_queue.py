@@ -29,7 +29,8 @@ from tests.integration.graves import BORN, QUEUE, SHARDS, Graveyard, configure, 
 
 
 @pytest.fixture
-def queue(redq: Redq) -> Queue:
+def queue(redq: Redq, engine: Engine) -> Queue:
+    # After the engine, which has one queue of its own.
     configure(redq, CONCURRENCY=5)
     return Queue(QUEUE)
 
