@@ -80,7 +80,9 @@ def _announce_retry(held: Held, outcome: RetryAt) -> None:
 def _announce_death(held: Held, outcome: Dead) -> None:
     one, letter = held.delivery, _letter(held, outcome)
     facts = {"task": held.task, "failure": outcome.failure, "letter": letter}
-    signals.send_from_worker(signals.task_dead_lettered, queue=one.queue, task_id=one.task_id, **facts)
+    signals.send_from_worker(
+        signals.task_dead_lettered, queue=one.queue, task_id=one.task_id, **facts
+    )
     for told in registry.dead_letter_handlers(one.queue):
         try:
             told(letter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +15,7 @@ from django_redq.codec import decode_failures, encode_failures
 from django_redq.consumer.announcer import Announcer
 from django_redq.consumer.failure import appended, one_line
 from django_redq.consumer.options import Options
-from django_redq.consumer.table import Held, Table
+from django_redq.consumer.table import Held, Place, Table
 from django_redq.errors import StaleDelivery
 from django_redq.outcome import Dead, Done, Drop, Failure, Keep, Release, RetryAt
 
@@ -39,6 +39,7 @@ class Settler:
         self._announcer = announcer
         self._shards = {(shard.queue, shard.number): shard for shard in options.shards}
         self.counts: Counter[str] = Counter()
+        self._told_left: deque[Place] = deque(maxlen=1000)
 
     def batch(self, finished: Sequence[Held]) -> list[Part]:
         """The calls that settle these, grouped by shard and kind."""
@@ -150,6 +151,10 @@ class Settler:
         self._let_go(group)
         for held in group:
             one, outcome = held.delivery, held.outcome
+            if one.place in self._told_left:
+                # It was looked at again, for its payload may have come back.
+                continue
+            self._told_left.append(one.place)
             why = outcome.why if isinstance(outcome, Keep) else ""
             logger.warning("%s/%s is left pending: %s", one.queue, one_line(one.task_id), why)
 
