@@ -113,5 +113,25 @@ def test_dead_ids_go_by_the_entry_id_where_a_letter_tells_no_time(here: Here) ->
     assert page(here, filters=Filters(older_than_ms=0), now="")[1] == ["1-1", "1-2"]
 
 
+def test_dead_ids_return_no_more_than_the_limit_of_those_asked_for(here: Here) -> None:
+    bury(here, *({"id": f"t{number}", "kind": "ab"[number % 2]} for number in range(1, 9)))
+    odd = Filters(kind="b")
+
+    assert page(here, 2, filters=odd) == ("(1-3", ["1-1", "1-3"])
+    assert page(here, 2, "(1-3", filters=odd) == ("(1-7", ["1-5", "1-7"])
+    assert page(here, 2, "(1-7", filters=odd) == ("", [])
+
+
+def test_dead_ids_tell_the_task_that_a_letter_names(here: Here) -> None:
+    bury(here, {"id": "t"}, {"colour": "red"})
+
+    walk = Walk(here.broker, [here.shard])
+
+    assert [(place.entry_id, place.task_id) for place in walk.take(5)] == [
+        ("1-1", "t"),
+        ("1-2", ""),
+    ]
+
+
 def test_dead_ids_of_nothing(here: Here) -> None:
     assert page(here) == ("", [])

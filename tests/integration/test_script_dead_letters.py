@@ -74,6 +74,16 @@ def test_dead_letters_bears_a_garbled_place(here: Here, place: str) -> None:
     )
 
 
+def test_dead_letters_counts_the_letters_own_size_too(here: Here) -> None:
+    big = b"x" * 600 * 1024
+    for number in range(1, 4):
+        here.client.xadd(here.keys.dlq, {"id": "t", "traceback": big}, id=f"4-{number}")
+
+    looked_at, found = read(here, *(("", f"4-{number}") for number in range(1, 4)))
+
+    assert (looked_at, [letter.entry_id for letter in found]) == (2, ["4-1", "4-2"])
+
+
 def test_dead_letters_leaves_the_rest_for_another_call_once_the_reply_is_big(here: Here) -> None:
     big = b"x" * 600 * 1024
     here.seed(*(Dead(f"t{number}", f"4-{number}") for number in range(2, 5)), neighbours=False)

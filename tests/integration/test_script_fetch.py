@@ -69,6 +69,7 @@ def test_fetch_delivers_task_payload_and_state_together(here: Here) -> None:
 
     items = fetch(here)
 
+    assert len(items) == 1
     assert brought(items) == [task("ready", "3-1"), task("t", "3-2")]
     states = [one.state for one in items[0].deliveries]
     assert [(state.attempts, state.failures) for state in states] == [(0, b""), (1, b"[7]")]
@@ -148,6 +149,7 @@ def test_fetch_delivers_running_tasks_again_after_the_group_was_destroyed(here: 
 
 def test_fetch_brings_garbage_as_an_entry_without_a_task(here: Here) -> None:
     here.seed(Garbage("3-2", (("colour", "red"),)), neighbours=False)
+    here.client.hset(here.keys.payload, "", "nobody's")
     before = here.world()
 
     assert brought(fetch(here)) == [task("", "3-2", record=None)]
@@ -318,6 +320,38 @@ def test_fetch_takes_a_suspect_alone(here: Here) -> None:
     }
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_fetch_takes_nothing_from_other_shards_beside_a_suspect(
+    here: Here, order: tuple[int, int]
+) -> None:
+    other = Here(here.redq, 1)
+    here.seed()
+    other.seed(Ready("a", "3-1"), neighbours=False)
+    shards = [Shard(here.shard.namespace, "email", number, GROUP) for number in order]
+
+    items = here.run(calls.fetch(shards, ME, 10, alone=True))
+
+    assert brought(items) == [task("parked", "1-2", "suspect", count=2)]
+    assert other.row("3-1") is None
+    assert here.row("3-1") is None
+    other.close()
+
+
+def test_fetch_of_a_suspect_alone_brings_nothing(here: Here) -> None:
+    here.seed(Ready("t", "3-1", state=LAST_CHANCE), neighbours=False)
+
+    assert fetch(here) == [PARKED]
+
+
+def test_fetch_looks_for_suspects_only_where_some_are_counted(here: Here) -> None:
+    here.seed()
+    here.client.hset(here.keys.meta, "suspects", 0)
+
+    assert brought(fetch(here, alone=True)) == [task("ready", "3-1")]
+
+    assert "meta suspects 0" in here.world()
+
+
 def test_fetch_takes_one_suspect_at_a_time(here: Here) -> None:
     here.seed(Running("t", "1-3", owner=SUSPECTS_CONSUMER, state=LAST_CHANCE))
     here.client.hset(here.keys.meta, "suspects", 2)
@@ -353,7 +387,7 @@ def test_fetch_forgets_a_suspect_whose_entry_is_gone_and_goes_on(here: Here) -> 
 
     assert brought(fetch(here, alone=True)) == [task("ready", "3-1")]
 
-    assert "pending 1-2 _suspects 1" not in here.world()
+    assert here.row("1-2") is None
     assert "meta suspects 0" in here.world()
 
 

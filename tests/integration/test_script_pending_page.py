@@ -188,6 +188,15 @@ def test_pending_page_does_not_hide_that_the_stream_is_of_another_type(here: Her
         here.run(calls.pending_page(here.shard))
 
 
+def test_pending_page_leaves_a_count_of_what_is_parked(here: Here) -> None:
+    here.seed(Running("u", "1-3", owner="_suspects"))
+    here.client.hset(here.keys.meta, "suspects", 2)
+
+    here.run(calls.pending_page(here.shard))
+
+    assert here.client.hget(here.keys.meta, "suspects") == b"2"
+
+
 @pytest.mark.parametrize("count", [None, "0", "rubbish"])
 def test_pending_page_counts_what_is_parked_where_that_was_forgotten(
     here: Here, count: str | None

@@ -91,7 +91,7 @@ def test_promote_sent_twice_moves_the_rest(here: Here) -> None:
     lease(here)
     here.run(promote(here))
     before = here.world()
-    here.heard()
+    assert here.heard() == [("wake", "0")]
 
     assert here.run(promote(here)) == held(0)
 

@@ -47,6 +47,9 @@ def test_repair_of_nothing_finds_nothing(here: Here) -> None:
 
 def test_repair_does_not_look_at_a_balanced_shard(here: Here) -> None:
     """Two faults that hide each other's; the sizes agree, so nothing is scanned."""
+    here.seed()
+    here.client.xadd(here.keys.dlq, {"id": "x", "reason": "missing_payload"}, id="9000000000000-0")
+    here.client.hset(here.keys.meta, "tombstones", 1)
     here.client.hset(here.keys.payload, "lost", record("lost"))
     here.client.zadd(here.keys.delay, {"payload-less": 5})
     before = here.world()

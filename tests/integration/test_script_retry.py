@@ -36,18 +36,19 @@ def retry(
     return calls.retry(here.shard, ME, failed, now)
 
 
-def test_retry_schedules_the_task_after_its_delay(here: Here) -> None:
+@pytest.mark.parametrize("delay_ms", [1, 1500])
+def test_retry_schedules_the_task_after_its_delay(here: Here, delay_ms: int) -> None:
     here.seed(Running("t", "2-1"))
     before = here.world()
 
-    assert here.run(retry(here)) == [Settled.DONE]
+    assert here.run(retry(here, delay_ms)) == [Settled.DONE]
 
     assert here.world() == before - OF_ENTRY - {"entry t 2-1"} | {
-        f"delay t {NOW + 1500}",
+        f"delay t {NOW + delay_ms}",
         "state t 1 0 3 2-1 []",
         "meta retried 1",
     }
-    assert here.heard() == [("due", f"0 {NOW + 1500}")]
+    assert here.heard() == [("due", f"0 {NOW + delay_ms}")]
 
 
 def test_retry_without_a_delay_makes_the_task_ready_at_the_tail(here: Here) -> None:

@@ -55,6 +55,9 @@ def test_shard_stats_tell_how_long_the_first_ready_task_has_waited(
     if with_group:
         here.client.xgroup_create(here.keys.stream, GROUP, "0")
         here.client.xreadgroup(GROUP, OTHER, {here.keys.stream: ">"}, count=1)
+    # Somebody else's, which has read everything.
+    here.client.xgroup_create(here.keys.stream, "a", "$")
+    here.client.xgroup_create(here.keys.stream, "z", "$")
 
     waited = stats(here).oldest_ready_age
 
