@@ -96,7 +96,7 @@ def dead_letter(
 ) -> Call[tuple[Settled, str]]:
     """A task that gets no further attempt; ``min_idle_ms`` where it is a vanished owner's.
 
-    Reads as what became of it, and the entry ID of the letter that was written.
+    Reads as what became of it, and the entry ID of the letter that was written for it.
     """
     keys = shard.keys
     head = (shard.group, owner, now, min_idle_ms, dead.task_id, dead.entry_id, dead.count)

@@ -1,7 +1,7 @@
 -- Settles a task that gets no further attempt: to the dead letters, its payload kept for a replay.
 -- KEYS   stream payload state entry dlq meta
 -- ARGV   group consumer now min_idle id entry_id count new_state reason kind error exception_type traceback attempts
--- REPLY  {1 settled | 0 stale | 2 it was settled before, the letter's entry ID where it was settled just now}
+-- REPLY  {1 settled | 0 stale | 2 it was settled before, the letter's entry ID or '' where it has none}
 -- `min_idle` (ms) is 0 for one's own delivery; who buries a vanished owner's gives that owner as `consumer`.
 -- Where the payload is missing the letter is a tombstone: it has no task ID to be found by, only its entry ID.
 local stream, payload, state, entry, dlq, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
@@ -9,22 +9,23 @@ local group, consumer, now, min_idle, id, entry_id, count, new_state = ARGV[1], 
 local reason, kind, error, exception_type, traceback, attempts = ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
 --@include clock digits pending_row place_of holds dead_by
 
+-- The letter of this very delivery, where its burial was told of by a reply that got lost.
 local function buried_before()
   local dead = dead_by(entry, id)
   local letter = dead and redis.call('XRANGE', dlq, dead, dead)[1]
   for i = 1, letter and #letter[2] or 0, 2 do
     if letter[2][i] == 'entry' then
-      return letter[2][i + 1] == entry_id
+      return letter[2][i + 1] == entry_id and dead or nil
     end
   end
-  return false
 end
 
 local verdict, row = holds(stream, entry, group, consumer, id, entry_id, count)
 if verdict == 'settled' then
   return {2, ''}
 elseif verdict == 'stale' or (row and row[3] < tonumber(min_idle)) then
-  return {buried_before() and 2 or 0, ''}
+  local before = buried_before()
+  return {before and 2 or 0, before or ''}
 end
 
 local has_payload = redis.call('HEXISTS', payload, id) == 1
