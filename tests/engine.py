@@ -101,6 +101,10 @@ class Engine:
         """Settings of the queue ``default`` beside one shard; for more see ``redq.configure``."""
         self.redq.configure(queues={"default": {"SHARDS": 1, **queue}})
 
+    def through(self, url: str) -> None:
+        """Has the engine go through what listens there; ``client`` goes straight on."""
+        self.redq.configure(CONNECTION={"URL": url})
+
     def enqueue(self, payload: Any = None, queue: str = "default", **options: Any) -> str:
         """Enqueues at once; the task's ID."""
         return Producer(queue).enqueue(payload, mode="immediate", **options).task_id
