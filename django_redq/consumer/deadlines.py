@@ -15,6 +15,9 @@ import time
 
 from django_redq.errors import HandlerTimeout
 
+ARRIVAL = 1000
+"""Rounds of a loop, each of which looks for a pending exception; the first one does."""
+
 
 class Deadline:
     """One run of a handler in the thread that made this object."""
@@ -24,23 +27,35 @@ class Deadline:
         self._thread_id = threading.get_ident()
         self._lock = threading.Lock()
         self._armed = True
+        self._struck = False
 
     def strike(self) -> None:
         """Raises :class:`HandlerTimeout` into the thread, unless the run is over."""
         with self._lock:
             if self._armed:
-                _set_async_exception(self._thread_id, HandlerTimeout)
+                self._struck = True
+                _raise_in_thread(self._thread_id, HandlerTimeout)
 
     def disarm(self) -> None:
-        """The run is over: what was raised and did not arrive yet is taken back."""
+        """The run is over, nothing is raised any more.
+
+        Raises:
+            HandlerTimeout: it was struck, and the exception had not arrived yet.
+        """
         with self._lock:
             self._armed = False
-            _set_async_exception(self._thread_id, None)
+            struck, self._struck = self._struck, False
+        if struck:
+            # It arrives in here, where it is waited for, unless the run has had it already.
+            for _ in range(ARRIVAL):
+                pass
 
 
-def _set_async_exception(thread_id: int, kind: type[BaseException] | None) -> None:
-    # https://docs.python.org/3/c-api/threads.html: PyThreadState_SetAsyncExc; NULL clears.
-    value = ctypes.py_object(kind) if kind is not None else ctypes.c_void_p()
+def _raise_in_thread(thread_id: int, kind: type[BaseException]) -> None:
+    # https://docs.python.org/3/c-api/threads.html: PyThreadState_SetAsyncExc. Its NULL, which would
+    # take an exception back, leaves every thread of CPython 3.11 checking for one from then on, and
+    # spinning for good where it is traced (a debugger, coverage).
+    value = ctypes.py_object(kind)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), value)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
 from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
@@ -180,27 +179,26 @@ def _run_sync(run: Run, deadlines: Deadlines) -> Outcome:
         task = _begin(run)
         if isinstance(task, Dead):
             return task
-        with _limited(run, deadlines):
-            run.handler.target()(task)
+        _call(run, task, deadlines)
         return _succeeded(task)
     except BaseException as error:  # noqa: BLE001 - a failed task, never a dead worker
         return _failed(run, error)
 
 
-@contextlib.contextmanager
-def _limited(run: Run, deadlines: Deadlines) -> Iterator[None]:
-    if run.handler.timeout is None:
-        yield
+def _call(run: Run, task: Task[Any], deadlines: Deadlines) -> None:
+    handler = run.handler
+    if handler.timeout is None:
+        handler.target()(task)
         return
-    deadline = Deadline(f"ran longer than its timeout of {run.handler.timeout:g} s")
-    deadlines.add(deadline, run.handler.timeout)
+    deadline = Deadline(f"ran longer than its timeout of {handler.timeout:g} s")
     try:
         try:
-            yield
+            deadlines.add(deadline, handler.timeout)
+            handler.target()(task)
         finally:
             deadline.disarm()
     except HandlerTimeout:
-        # It may have struck inside disarm() itself.
+        # It may have struck inside disarm(), before that was through.
         deadline.disarm()
         raise HandlerTimeout(deadline.message) from None
 
@@ -229,13 +227,13 @@ async def _attempt(run: Run) -> Outcome:
         task = _begin(run)
         if isinstance(task, Dead):
             return task
-        await _call_limited(run, task)
+        await _acall(run, task)
         return _succeeded(task)
     except BaseException as error:  # noqa: BLE001 - a failed task, never a dead worker
         return _failed(run, error)
 
 
-async def _call_limited(run: Run, task: Task[Any]) -> None:
+async def _acall(run: Run, task: Task[Any]) -> None:
     limit = run.handler.timeout
     try:
         async with asyncio.timeout(limit) as timer:
