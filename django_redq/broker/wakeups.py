@@ -76,13 +76,18 @@ class WakeListener:
             self._wanted.wait()
             if self._stopping.is_set():
                 return
-            try:
-                self._listen()
-            except faults.REDIS_ERRORS as error:
-                self._stopping.wait(self._backoff_after(error))
-            finally:
-                self._subscribed.clear()
-                self._pubsub = None
+            self._stopping.wait(self._listen_until_it_fails())
+
+    def _listen_until_it_fails(self) -> float:
+        """Seconds to wait before the next try."""
+        try:
+            self._listen()
+        except faults.REDIS_ERRORS as error:
+            return self._backoff_after(error)
+        finally:
+            self._subscribed.clear()
+            self._pubsub = None
+        return 0.0
 
     def _backoff_after(self, error: BaseException) -> float:
         if not faults.lacks_permission(error):
