@@ -109,6 +109,7 @@ class Consumer:
             self._renewer.stop(5)
             if self._engine.listener is not None:
                 self._engine.listener.stop()
+            self._engine.table.close()
             self._engine.executor.close()
             self._engine.announcer.close(5)
             self._forget_name()

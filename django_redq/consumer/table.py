@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -79,6 +80,7 @@ class Table:
         self._recovered = 0
         self._suspects = 0
         self._finished: deque[Held] = deque()
+        self._closed = False
         with _tables_lock:
             _tables.add(self)
 
@@ -149,7 +151,22 @@ class Table:
         """Notes how a task ended, for the settler."""
         held.outcome = outcome
         self._finished.append(held)
+        if self._closed:
+            self._let_go_of_finished()
         self._on_finished()
+
+    def close(self) -> None:
+        """Nobody settles any more: what has finished, now or later, is held no longer.
+
+        It stays pending for others, and the process may be empty for a suspect once it runs nothing.
+        """
+        self._closed = True
+        self._let_go_of_finished()
+
+    def _let_go_of_finished(self) -> None:
+        with contextlib.suppress(IndexError):  # several threads may finish at the same time
+            while True:
+                self.remove(self._finished.popleft())
 
     def take_finished(self, limit: int) -> list[Held]:
         """Finished tasks that wait to be settled, oldest first."""

@@ -125,3 +125,15 @@ def test_losing_a_task_tells_it_and_cancels_it():
     one.lose()
     assert one.ownership.lost
     assert cancelled.is_set()
+
+
+def test_a_closed_table_holds_only_what_still_runs():
+    some, done, running = table(), held("1-1"), held("1-2")
+    some.add(done)
+    some.add(running)
+    some.finish(done, Done())
+    some.close()
+    assert some.snapshot() == [running]
+    some.finish(running, Done())
+    assert some.is_empty
+    assert not some.has_finished
