@@ -1,11 +1,13 @@
-"""What a handler gets is what was sent, wherever the task has been in between.
+"""Whatever a payload is made of: the same after delay, retry, recovery, death and replay.
 
-Each example goes through every place that a payload can lie in: delayed, delivered to a consumer that
-vanishes, taken over, retried after a delay, dead, replayed, and run to its end.
+Each example is a whole life on a real server, of several payloads at once. At every station the
+handler notes what it got.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -13,138 +15,272 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from django.utils.dateparse import parse_duration
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from django_redq.dead_letters import DeadLetterQueue
 from django_redq.errors import InvalidArgument, Reject
 from django_redq.handlers import handler
-from tests.engine import Engine
-from tests.unit.test_codec import Box, Line, Order, Size, json_values, orders, same
+from django_redq.producer import Producer
+from django_redq.task import TaskSpec
 
-through = settings(
+thorough = settings(
     max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-RUNS = 3
-"""The first one is lost with its worker, the second fails, the third is rejected."""
+
+text = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.integers(-(10**60), 10**60) | numbers | text
+)
+json_values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4),
+    max_leaves=12,
+)
 
 
-class Journey:
-    """One queue, whose handler notes what it gets and does what it is told."""
+class Life:
+    """Takes payloads through everything that can happen to a task."""
 
-    def __init__(self, engine: Engine, payload_type: Any | None) -> None:
+    def __init__(self, engine, type_=None):
         self.engine = engine
-        self.seen: list[tuple[int, Any]] = []
-        self.fate: Exception | None = None
-        # Its attempts must be there for the second run to fail, and not to run alone.
-        engine.configure(MAX_ATTEMPTS=9, RETRY={"POLICY": "fixed", "INTERVAL": 60})
+        self.seen: dict[str, list[Any]] = {}
+        engine.configure(RETRY={"POLICY": "fixed", "INTERVAL": 100}, MAX_ATTEMPTS=9)
 
-        @handler("default", payload=payload_type)
+        @handler("default", payload=type_)
         def work(task):
-            self.seen.append((task.attempt, task.payload))
-            if self.fate is not None:
-                raise self.fate
+            self.seen[task.id].append(task.payload)
+            stage = len(self.seen[task.id])
+            if stage == 1:
+                raise ValueError("to be retried")
+            if stage == 2:
+                raise Reject("to be dead")
 
-    def take(self, payload: Any) -> tuple[list[Any], Any]:
-        """What each run got, and what the dead letter showed."""
-        engine, self.seen = self.engine, []
-        task_id = engine.enqueue(payload, delay=3600)
-        assert engine.promote() == 1
+    def live(self, payloads):
+        """What the handler got of each payload, at each of its three runs."""
+        engine, dead = self.engine, DeadLetterQueue("default")
+        specs = [TaskSpec(payload=one, delay=100) for one in payloads]
+        results = Producer("default").enqueue_many(specs, mode="immediate")
+        self.seen = {one.task_id: [] for one in results}
+        consumer = engine.consumer(concurrency=50, read_count=50)
+        engine.promote()  # after the delay
+        assert consumer.run_once() == len(payloads)
+        engine.promote()  # after the retry
         engine.abandon()
-        consumer = engine.consumer()
-        self.fate = ValueError("again, please")
-        assert consumer.recover_once() == 1
-        assert engine.promote() == 1
-        self.fate = Reject("no more")
-        assert consumer.run_once() == 1
-        dead = DeadLetterQueue("default")
-        letter = dead.get(task_id)
-        assert letter.task is not None
-        assert dead.replay(task_id, delay=3600).replayed
-        assert engine.promote() == 1
-        self.fate = None
-        assert consumer.run_once() == 1
+        assert consumer.recover_once() == len(payloads)  # after the loss of a worker
+        shown = [dead.get(one.task_id).task.payload for one in results]
+        dead.replay_batch()
+        assert consumer.run_once() == len(payloads)  # after death and replay
+        consumer.stop()
         engine.assert_drained()
-        assert [attempt for attempt, _ in self.seen] == [2, 3, 1]
-        return [payload for _, payload in self.seen], letter.task.payload
+        lives = list(self.seen.values())
+        assert [len(life) for life in lives] == [3] * len(payloads)
+        return lives, shown
 
 
-@through
-@given(json_values)
-@example({"": [], "a": {}, "b": [1.0, -0.0, 1e300, 10**400, True, None, "\x00\u2028\U0001f600"]})
-@example([])
-@example(None)
-def test_json_comes_back_equal_in_value_and_type(engine, payload):
-    seen, in_the_letter = Journey(engine, None).take(payload)
-    for back in [*seen, in_the_letter]:
-        assert same(back, payload)
+def same(left, right):
+    """Equal, and of the same types all the way down; -0.0 is not 0.0."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, float):
+        return left == right and math.copysign(1, left) == math.copysign(1, right)
+    return left == right
 
 
-@through
-@given(orders)
-def test_an_annotated_payload_comes_back_equal(engine, order):
-    seen, _ = Journey(engine, Order).take(order)
-    assert seen == [order] * RUNS
-    assert all(type(back) is Order for back in seen)
+# --- JSON's own types --------------------------------------------------------------------------
 
 
-class Colour(Enum):
-    RED = "red"
+@pytest.mark.parametrize("type_", [None, Any], ids=["plain", "Any"])
+def test_json_is_the_same_in_value_and_type(engine, type_):
+    life = Life(engine, type_)
+
+    @thorough
+    @given(st.lists(json_values, min_size=1, max_size=6))
+    def check(payloads):
+        lives, shown = life.live(payloads)
+        for payload, got, in_letter in zip(payloads, lives, shown, strict=True):
+            assert all(same(one, payload) for one in (*got, in_letter))
+
+    check()
 
 
-@pytest.mark.parametrize(
-    ("sent", "arrives"),
-    [
-        (datetime(2026, 12, 1, 4, 6, tzinfo=UTC), "2026-12-01T04:06:00+00:00"),
-        (date(2026, 12, 1), "2026-12-01"),
-        (time(4, 6), "04:06:00"),
-        (timedelta(hours=1, seconds=1), "PT3601S"),
-        (Decimal("1.10"), "1.10"),
-        (UUID(int=7), "00000000-0000-0000-0000-000000000007"),
-        (Colour.RED, "red"),
-        ((1, (2,)), [1, [2]]),
-        (
-            Line("a", Decimal(2), tags=("x",)),
-            {"sku": "a", "price": "2", "box": None, "ring": None, "tags": ["x"]},
-        ),
-        (Box(3), {"type": "box", "boxWidth": 3}),
-        (Size.SMALL, "s"),
-    ],
-    ids=lambda value: type(value).__name__,
+# --- annotated ---------------------------------------------------------------------------------
+
+
+class Size(Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+@dataclass
+class Line:
+    sku: str
+    price: Decimal
+    amounts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Order:
+    id: UUID
+    placed: datetime
+    day: date
+    at: time
+    within: timedelta
+    size: Size
+    lines: list[Line]
+    pair: tuple[int, float]
+    note: str | None = None
+
+
+lines = st.builds(
+    Line,
+    sku=text,
+    price=st.decimals(allow_nan=False, allow_infinity=False),
+    amounts=st.dictionaries(text, st.integers(), max_size=3),
 )
-def test_without_annotation_the_tabled_form_arrives(engine, sent, arrives):
-    seen, in_the_letter = Journey(engine, None).take(sent)
-    assert [*seen, in_the_letter] == [arrives] * (RUNS + 1)
+orders = st.builds(
+    Order,
+    id=st.uuids(),
+    placed=st.datetimes(timezones=st.none() | st.just(UTC)),
+    day=st.dates(),
+    at=st.times(),
+    within=st.timedeltas(),
+    size=st.sampled_from(Size),
+    lines=st.lists(lines, max_size=2),
+    pair=st.tuples(st.integers(), numbers),
+    note=st.none() | text,
+)
 
 
-anything = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text()
-    | st.binary()
-    | st.decimals()
+def test_an_annotated_payload_is_the_same_in_value_and_type(engine):
+    life = Life(engine, Order)
+
+    @thorough
+    @given(st.lists(orders, min_size=1, max_size=4))
+    def check(payloads):
+        lives, _ = life.live(payloads)
+        for payload, got in zip(payloads, lives, strict=True):
+            assert got == [payload] * 3
+            assert {type(one) for one in got} == {Order}
+            assert all(type(line.price) is Decimal for line in got[0].lines)
+
+    check()
+
+
+# --- not annotated -----------------------------------------------------------------------------
+
+TABLE = {
+    datetime: datetime.isoformat,
+    date: date.isoformat,
+    time: time.isoformat,
+    Decimal: str,
+    UUID: str,
+    Size: lambda value: value.value,
+}
+
+
+class Refused(Exception):
+    """The call should refuse it."""
+
+
+def in_json(value):
+    """The form in which a handler without an annotation gets it, as the docs table it."""
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise Refused
+        return {key: in_json(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [in_json(one) for one in value]
+    if isinstance(value, Line):
+        return {name: in_json(getattr(value, name)) for name in ("sku", "price", "amounts")}
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Refused
+    if isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+        raise Refused
+    if isinstance(value, (bytes, set, frozenset, complex, range, type)):
+        raise Refused
+    return TABLE.get(type(value), lambda plain: plain)(value)
+
+
+convertible = (
+    st.datetimes(timezones=st.none() | st.just(UTC))
+    | st.dates()
+    | st.times()
+    | st.decimals(allow_nan=False, allow_infinity=False)
     | st.uuids()
-    | st.datetimes()
-    | st.complex_numbers()
-    | st.sampled_from([object(), int, {1}, Size]),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers() | st.none(), inner),
-    max_leaves=10,
+    | st.sampled_from(Size)
+    | lines
+)
+refusable = (
+    st.binary(max_size=3)
+    | st.frozensets(st.integers(), max_size=2)
+    | st.sampled_from([math.nan, math.inf, -math.inf, 1j, range(2), int, "\ud800", "a\udfff"])
+    | st.dictionaries(st.integers(), st.none(), min_size=1, max_size=1)
 )
 
 
-@through
-@given(anything)
-def test_whatever_is_sent_arrives_or_is_refused_at_the_call(engine, payload):
-    journey = Journey(engine, None)
-    try:
-        seen, in_the_letter = journey.take(payload)
-    except InvalidArgument as refusal:
-        assert refusal.field.startswith("payload")  # noqa: PT017 - either way is right
-        assert journey.seen == []
-        assert engine.leftovers() == {}
-    else:
-        assert all(same(back, in_the_letter) for back in seen)
+def mixed(leaves):
+    return st.recursive(
+        leaves,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.tuples(inner, inner)
+            | st.dictionaries(text, inner, max_size=3)
+        ),
+        max_leaves=8,
+    )
+
+
+def test_anything_else_arrives_in_its_tabled_form(engine):
+    life = Life(engine)
+
+    @thorough
+    @given(st.lists(mixed(scalars | convertible), min_size=1, max_size=6))
+    def check(payloads):
+        lives, shown = life.live(payloads)
+        for payload, got, in_letter in zip(payloads, lives, shown, strict=True):
+            assert all(same(one, in_json(payload)) for one in (*got, in_letter))
+
+    check()
+
+
+def test_a_timedelta_arrives_as_a_duration_that_django_reads(engine):
+    life = Life(engine)
+
+    @thorough
+    @given(st.lists(st.timedeltas(min_value=timedelta(0)), min_size=1, max_size=6))
+    def check(payloads):
+        lives, _ = life.live(payloads)
+        assert [[parse_duration(one) for one in got] for got in lives] == [
+            [payload] * 3 for payload in payloads
+        ]
+
+    check()
+
+
+def test_or_the_call_refuses_it_and_nothing_is_sent(engine):
+    life = Life(engine)
+
+    @thorough
+    @given(st.lists(mixed(scalars | convertible | refusable), min_size=1, max_size=4))
+    def check(payloads):
+        try:
+            wanted = [in_json(one) for one in payloads]
+        except Refused:
+            with pytest.raises(InvalidArgument) as raised:
+                life.live(payloads)
+            assert raised.value.field.startswith("tasks[")
+            assert engine.leftovers() == {}
+            return
+        lives, _ = life.live(payloads)
+        assert all(same(got[0], one) for got, one in zip(lives, wanted, strict=True))
+
+    check()
