@@ -40,15 +40,16 @@ format: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(RUN) -m mypy
 
+# Its cache does not see that a module has come or gone since.
 layers: $(VENV)/.installed-dev
-	$(VENV)/bin/lint-imports --no-logo
+	$(VENV)/bin/lint-imports --no-logo --no-cache
 
 endure: $(VENV)/.installed-demo
 	$(RUN) example_project/endure.py
 
 clean:
 	rm -rf $(VENV) build dist .tox .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache \
-		.hypothesis .import_linter_cache example_project/var
+		.hypothesis example_project/var
 	find django_redq tests example_project -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp a dependency group: the demo needs neither linters nor type checkers.
