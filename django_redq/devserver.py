@@ -266,6 +266,9 @@ class DevServer:
             "daemonize": "no",
             "save": '""',
             "appendonly": "yes" if self.append_only else "no",
+            # By default a write that was answered may wait for the disk in the server's memory, up
+            # to two seconds while another is being synced, and a kill takes it along.
+            "appendfsync": "always",
             # What a queue needs, and what the checks of a consumer look for.
             "maxmemory-policy": "noeviction",
             **self.options,
