@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from contextvars import Context
 
+from asgiref.sync import async_to_sync, iscoroutinefunction
+
 from django_redq import registry, signals
 from django_redq.codec.records import from_ms
 from django_redq.consumer import database
@@ -85,7 +87,7 @@ def _announce_death(held: Held, outcome: Dead) -> None:
     )
     for told in registry.dead_letter_handlers(one.queue):
         try:
-            told(letter)
+            (async_to_sync(told) if iscoroutinefunction(told) else told)(letter)
         except BaseException:
             logger.exception("a dead-letter handler of queue %r failed", one.queue)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
 from contextvars import Context
 from dataclasses import dataclass
@@ -188,19 +189,35 @@ def _run_sync(run: Run, deadlines: Deadlines) -> Outcome:
 def _call(run: Run, task: Task[Any], deadlines: Deadlines) -> None:
     handler = run.handler
     if handler.timeout is None:
-        handler.target()(task)
+        _refuse_awaitable(run, handler.target()(task))
         return
     deadline = Deadline(f"ran longer than its timeout of {handler.timeout:g} s")
     try:
         try:
             deadlines.add(deadline, handler.timeout)
-            handler.target()(task)
+            _refuse_awaitable(run, handler.target()(task))
         finally:
             deadline.disarm()
     except HandlerTimeout:
         # It may have struck inside disarm(), before that was through.
         deadline.disarm()
         raise HandlerTimeout(deadline.message) from None
+
+
+def _refuse_awaitable(run: Run, result: object) -> None:
+    """Nobody awaits it here: to acknowledge the task would lose it.
+
+    Raises:
+        TypeError: a sync handler returned something to await.
+    """
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise TypeError(
+            f"handler {run.handler.path} is no coroutine function, but returned something to await; "
+            "a decorator around an async def has to be async, too, or to mark what it returns with "
+            "asgiref.sync.markcoroutinefunction"
+        )
 
 
 async def run_on_loop(run: Run) -> Outcome:

@@ -122,6 +122,24 @@ def test_a_cancelled_error_of_the_handlers_own_is_a_failed_task(dead_at_once):
     assert dead_at_once.pending() == []
 
 
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_a_sync_handler_that_returns_a_coroutine_is_a_failed_task(dead_at_once, timeout):
+    """Nobody would await it, and the task would be lost as done."""
+
+    async def send(task): ...
+
+    @handler("default", timeout=timeout)
+    def decorated(task):
+        return send(task)
+
+    consumer = dead_at_once.start("default")
+    dead_at_once.enqueue()
+    dead_at_once.wait_counts(consumer, Dead=1)
+    letter = dead_at_once.only_dead()
+    assert letter["type"] == "TypeError"
+    assert "returned something to await" in letter["error"]
+
+
 def test_an_async_handler_that_takes_too_long_is_cancelled(dead_at_once):
     cancelled = threading.Event()
 
@@ -188,16 +206,17 @@ def test_run_once_limits_the_time_too(dead_at_once, is_async):
 
 
 def test_a_handler_in_time_is_not_interrupted_afterwards(dead_at_once):
-    @handler("default", timeout=0.05, kind="quick")
+    @handler("default", timeout=1, kind="quick")
     def quick(task): ...
 
     @handler("default", kind="long")
     def longer(task):
-        for _ in range(20):
-            threading.Event().wait(0.01)
+        # Until the moment at which the one before it would have been interrupted is over.
+        dead_at_once.wait_until(lambda: not deadlines._heap)
 
-    # One thread, so that the second handler runs where the first one's deadline would strike.
+    # One thread, so that the second runs where the first one's deadline would strike.
     consumer = dead_at_once.start("default", concurrency=1, prefetch=1)
+    deadlines = consumer._engine.executor._threads._deadlines
     dead_at_once.enqueue(kind="quick")
     dead_at_once.enqueue(kind="long")
     dead_at_once.wait_counts(consumer, Done=2)

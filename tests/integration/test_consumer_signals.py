@@ -184,6 +184,23 @@ def test_a_dead_letter_handler_gets_what_the_queue_of_dead_letters_shows(engine,
     assert told.task.payload == {"a": [1]}
 
 
+@pytest.mark.parametrize("once", [False, True])
+def test_a_dead_letter_handler_may_be_async(engine, once):
+    failing_once(error=Reject())
+    told = []
+
+    @dead_letter_handler("default")
+    async def tell(letter):
+        told.append(letter.task_id)
+
+    task_id = engine.enqueue(kind="k")
+    if once:
+        engine.consumer().run_once()
+    else:
+        engine.start("default")
+    engine.wait_until(lambda: told == [task_id])
+
+
 def test_dead_letters_of_another_queue_are_not_told(engine):
     engine.redq.configure(queues={"default": {"SHARDS": 1}, "other": {"SHARDS": 1}})
     failing_once(error=Reject())
