@@ -13,6 +13,9 @@ _NAMED: dict[str, type[redis.RedisError]] = {
     "LOADING": redis.exceptions.BusyLoadingError,
     "READONLY": redis.exceptions.ReadOnlyError,
     "OOM": redis.exceptions.OutOfMemoryError,
+    "MASTERDOWN": redis.exceptions.MasterDownError,
+    "TRYAGAIN": redis.exceptions.TryAgainError,
+    "CLUSTERDOWN": redis.exceptions.ClusterDownError,
 }
 _PASSING = (
     "LOADING",
