@@ -103,6 +103,7 @@ def test_concurrency_says_how_many_run_at_a_time(redq: Redq) -> None:
         hand_over({"wait": f"{redq.namespace}:{gate}"})
     for gate in ("a", "b"):
         consumer.wait_for(f"waiting for {redq.namespace}:{gate}")
+    for gate in ("a", "b"):
         redq.client.rpush(f"{redq.namespace}:{gate}", 1)
 
     consumer.wait_for(f"done waiting for {redq.namespace}:b")

@@ -76,7 +76,7 @@ class Command(OperatorCommand):
         signals: SimpleQueue[str] = SimpleQueue()
         clear = CLEAR if self.stdout.isatty() and not options["json"] else ""
         with os_signals(signals.put, exit_at_once):
-            while signals.empty():
+            while True:
                 try:
                     shown = _shown(queues, options)
                 except faults.REDIS_ERRORS as error:
