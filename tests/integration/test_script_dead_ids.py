@@ -83,7 +83,7 @@ def test_dead_ids_find_letters_by_all_fields_asked_for(here: Here) -> None:
 def test_dead_ids_look_at_so_many_letters_a_call(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_reading, "FILTERED_SCAN", 2)
+    monkeypatch.setattr(dead_reading, "MAX_SCAN", 2)
     some(here, 5)
 
     assert page(here, filters=Filters(task_id="t5")) == ("(1-2", [])
