@@ -29,6 +29,14 @@ class ShardKeys:
     meta: str
     done: str
     kept: str
+    meter: str
+    """What happened lately, in rings of fixed size."""
+    groups: str
+    """Dead letters counted by kind and exception type."""
+    bulk: str
+    """What an operator has begun on many dead letters."""
+    consumers: str
+    """Signs of life of the queue's consumers; of shard 0 only."""
 
 
 @lru_cache(maxsize=8192)

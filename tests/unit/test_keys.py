@@ -45,6 +45,10 @@ def test_every_key_of_a_shard_has_its_name_and_one_hash_tag() -> None:
         "meta": "redq:{email:3}:meta",
         "done": "redq:{email:3}:done",
         "kept": "redq:{email:3}:kept",
+        "meter": "redq:{email:3}:meter",
+        "groups": "redq:{email:3}:groups",
+        "bulk": "redq:{email:3}:bulk",
+        "consumers": "redq:{email:3}:consumers",
     }
 
 
