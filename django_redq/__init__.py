@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from django_redq.consumer.consumer import Consumer
-    from django_redq.dead_letters import DeadLetter, DeadLetterPage, DeadLetterQueue, ReplayResult
+    from django_redq.dead_letters import (
+        Bulk,
+        BulkAction,
+        BulkState,
+        DeadLetter,
+        DeadLetterPage,
+        DeadLetterQueue,
+        ReplayResult,
+    )
     from django_redq.errors import (
+        BulkNotFound,
         ClearRefused,
         ConfigurationError,
         DeadLetterNotFound,
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
         Reject,
         Retry,
         StaleDelivery,
+        TooManyBulks,
         UnknownKind,
         UnknownQueue,
     )
@@ -57,8 +67,17 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "consumer.consumer": ("Consumer",),
-    "dead_letters": ("DeadLetter", "DeadLetterPage", "DeadLetterQueue", "ReplayResult"),
+    "dead_letters": (
+        "Bulk",
+        "BulkAction",
+        "BulkState",
+        "DeadLetter",
+        "DeadLetterPage",
+        "DeadLetterQueue",
+        "ReplayResult",
+    ),
     "errors": (
+        "BulkNotFound",
         "ClearRefused",
         "ConfigurationError",
         "DeadLetterNotFound",
@@ -73,6 +92,7 @@ _HOMES = {
         "Reject",
         "Retry",
         "StaleDelivery",
+        "TooManyBulks",
         "UnknownKind",
         "UnknownQueue",
     ),
@@ -104,6 +124,10 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Bulk",
+    "BulkAction",
+    "BulkNotFound",
+    "BulkState",
     "CancelResult",
     "ClearRefused",
     "ConfigurationError",
@@ -137,6 +161,7 @@ __all__ = [
     "TaskInfo",
     "TaskSpec",
     "TaskState",
+    "TooManyBulks",
     "UnknownKind",
     "UnknownQueue",
     "acancel",

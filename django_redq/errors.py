@@ -128,6 +128,27 @@ class NotReplayable(RedqError, ValueError):
         )
 
 
+class BulkNotFound(RedqError, LookupError):
+    """No such bulk work on this queue's dead letters: it never was, or is long over."""
+
+    def __init__(self, queue: str, bulk_id: str) -> None:
+        self.queue = queue
+        self.bulk_id = bulk_id
+        super().__init__(f"{queue!r} has no bulk {bulk_id!r}; of those that are over few are kept")
+
+
+class TooManyBulks(RedqError, RuntimeError):
+    """So much bulk work is under way on this queue that no more is begun."""
+
+    def __init__(self, queue: str, limit: int) -> None:
+        self.queue = queue
+        self.limit = limit
+        super().__init__(
+            f"{limit} bulks of {queue!r} are not through yet; wait for one, or stop one. "
+            "It is the queue's schedulers that carry them on"
+        )
+
+
 class EnqueueFailed(RedqError):
     """A commit hook could not send every task; the data is committed, these tasks are not sent.
 

@@ -18,9 +18,9 @@ from django_redq.broker.dead_reading import (
     read_letters,
 )
 from django_redq.broker.keys import shard_of
-from django_redq.broker.sync import Broker, get_broker, shards_for
 from django_redq.dead_letters import arguments, steps
-from django_redq.dead_letters.arguments import Clock, Progress, Which
+from django_redq.dead_letters.arguments import Progress, Which
+from django_redq.dead_letters.bulk_work import BulkWork
 from django_redq.dead_letters.letters import (
     DeadLetter,
     DeadLetterPage,
@@ -36,7 +36,7 @@ ReplyT = TypeVar("ReplyT")
 Results = list[ReplayResult]
 
 
-class DeadLetterQueue:
+class DeadLetterQueue(BulkWork):
     """The dead letters of one queue: list, replay, discard, purge.
 
         dlq = DeadLetterQueue("email")
@@ -61,14 +61,6 @@ class DeadLetterQueue:
     Raises:
         UnknownQueue: ``REDQ`` has no such queue.
     """
-
-    def __init__(
-        self, queue: str, *, now: Clock | None = None, broker: Broker | None = None
-    ) -> None:
-        self._broker = broker or get_broker()
-        self._settings = self._broker.config.queue(queue)
-        self._shards = shards_for(self._broker.config, self._settings)
-        self._now = now
 
     @property
     def queue(self) -> str:

@@ -21,6 +21,8 @@ EVERY = [
     errors.StaleDelivery("email", "t1"),
     errors.DeadLetterNotFound("email", "t1"),
     errors.NotReplayable("email", "t1"),
+    errors.BulkNotFound("email", "b1"),
+    errors.TooManyBulks("email", 10),
     errors.EnqueueFailed([("email", "t1")]),
     errors.Retry("busy", delay=5),
     errors.Reject("never"),
@@ -53,6 +55,8 @@ def test_error_arrives_as_it_was(error, carried):
         (errors.MissingPayload, LookupError),
         (errors.DeadLetterNotFound, LookupError),
         (errors.NotReplayable, ValueError),
+        (errors.BulkNotFound, LookupError),
+        (errors.TooManyBulks, RuntimeError),
     ],
 )
 def test_error_is_what_a_reader_would_catch(kind, builtin):
