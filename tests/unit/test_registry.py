@@ -437,7 +437,7 @@ def test_djangos_own_apps_and_ours_are_not_asked(monkeypatch):
 
     registry.autodiscover(get_config())
 
-    assert [app.label for app in own] == ["auth", "contenttypes", "django_redq"]
+    assert {"auth", "contenttypes", "django_redq"} <= {app.label for app in own}
     assert not asked.called
 
 
