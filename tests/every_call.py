@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
-from django_redq.broker import calls, dead_reading, inspector, operator_calls
+from django_redq.broker import calls, dead_reading, dead_walk, inspector, operator_calls
 from django_redq.broker.calls import Call, Letter, Shard, Submission
 from django_redq.broker.delivery import Delivery, PendingRow
 from django_redq.broker.state import State
-from django_redq.broker.sync import Broker
+from django_redq.dead_letters import groups
 
 ME = "me-1"
 NOW = "5000000000000"
@@ -30,18 +30,20 @@ def every_call(shard: Shard) -> list[Call[Any]]:
         operator_calls.inspect(shard, "t"),
         operator_calls.replay(shard, letters, "", NOW),
         operator_calls.discard(shard, letters),
+        operator_calls.replay_edited(shard, letters[0], b"{}", "", NOW),
         inspector.shard_stats(shard, NOW),
-        dead_reading.bounds(shard),
+        dead_walk.bounds(shard),
+        groups.dead_groups(shard),
         dead_reading.letters(shard, letters),
         _page_of_the_dead(shard),
     ]
 
 
 def _page_of_the_dead(shard: Shard) -> Call[Any]:
-    # A walk asks its broker only later.
-    filters = dead_reading.Filters(kind="welcome", older_than_ms=1000)
-    walk = dead_reading.Walk(cast(Broker, None), [shard], newest_first=True, filters=filters)
-    return walk._page(walk._lanes[0], 10)
+    filters = dead_walk.Filters(kind="welcome", text="late", older_than_ms=1000)
+    return dead_walk.dead_ids(
+        shard, filters, newest_first=True, start="+", end="-", scan=100, limit=10, now=NOW
+    )
 
 
 def _of_the_engine(shard: Shard, one: Delivery, two: Delivery, state: State) -> list[Call[Any]]:

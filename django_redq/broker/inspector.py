@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django_redq.broker import faults
 from django_redq.broker.calls import Call, Shard, text
 from django_redq.broker.keys import SUSPECTS_CONSUMER
 from django_redq.broker.sync import Broker
@@ -117,6 +118,18 @@ def run_all(broker: Broker, batch: Sequence[Call[Any]]) -> list[Any]:
     for reply in replies:
         if isinstance(reply, Exception):
             raise reply
+    return replies
+
+
+def run_some(broker: Broker, batch: Sequence[Call[Any]]) -> list[Any]:
+    """As :func:`run_all`, but for each call that fails its exception stands among the replies."""
+    replies: list[Any] = []
+    for start in range(0, len(batch), MAX_CALLS):
+        some = batch[start : start + MAX_CALLS]
+        try:
+            replies += broker.run_many(some)
+        except faults.REDIS_ERRORS as error:
+            replies += [error] * len(some)
     return replies
 
 

@@ -132,9 +132,22 @@ def replay(
     args = [part for letter in letters for part in letter]
     return Call(
         "replay",
-        (keys.delay, keys.payload, keys.state, keys.entry, keys.stream, keys.dlq),
+        (keys.delay, keys.payload, keys.state, keys.entry, keys.stream, keys.dlq, keys.groups),
         (now, shard.wake, shard.due, shard.number, when, *args),
         lambda reply: [_replayed(one) for one in reply],
+    )
+
+
+def replay_edited(
+    shard: Shard, letter: tuple[str, str], record: bytes, when: str, now: str
+) -> Call[Replayed]:
+    """As :func:`replay`, of one letter, whose task gets another record."""
+    keys = shard.keys
+    return Call(
+        "replay_edited",
+        (keys.delay, keys.payload, keys.state, keys.entry, keys.stream, keys.dlq, keys.groups),
+        (now, shard.wake, shard.due, shard.number, when, *letter, record),
+        _replayed,
     )
 
 
@@ -148,7 +161,7 @@ def discard(shard: Shard, letters: Iterable[tuple[str, str]]) -> Call[list[bool]
     args = [part for letter in letters for part in letter]
     return Call(
         "discard",
-        (keys.payload, keys.state, keys.entry, keys.dlq, keys.meta),
+        (keys.payload, keys.state, keys.entry, keys.dlq, keys.meta, keys.groups),
         tuple(args),
         lambda reply: [one == 1 for one in reply],
     )

@@ -51,6 +51,7 @@ class _Stored(msgspec.Struct):
 
 _encode = msgspec.json.Encoder().encode
 _stored = msgspec.json.Decoder(_Stored)
+_raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _failures = msgspec.json.Decoder(tuple[Failure, ...])
 
 
@@ -116,6 +117,26 @@ def _metadata(metadata: object) -> dict[str, str]:
         name = _text(f"metadata: the key {show(key)}", key)
         checked[name] = _text(path("metadata", [name]), value)
     return checked
+
+
+def with_payload(raw: bytes, payload: Any, limit: int) -> bytes:
+    """The record with another payload; all else, what a later version has added too, stays as it is.
+
+    Args:
+        raw: a record that decodes.
+        payload: see :func:`django_redq.codec.payloads.to_json`.
+        limit: bytes that the whole may take, times left out.
+
+    Raises:
+        InvalidArgument: with the path to what cannot be sent.
+        PayloadTooLarge: it takes more bytes than ``limit``.
+    """
+    fields = _raw_fields.decode(raw)
+    fields["payload"] = msgspec.Raw(to_json(payload))
+    body = _encode({name: value for name, value in fields.items() if name not in {"at", "due"}})
+    if len(body) - 1 > limit:
+        raise PayloadTooLarge(len(body) - 1, limit)
+    return _encode(fields)
 
 
 def decode_record(raw: bytes) -> Record:

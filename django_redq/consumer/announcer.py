@@ -11,6 +11,7 @@ from contextvars import Context
 from asgiref.sync import async_to_sync, iscoroutinefunction
 
 from django_redq import registry, signals
+from django_redq.codec import decode_failures
 from django_redq.codec.records import from_ms
 from django_redq.consumer import database
 from django_redq.consumer.table import Held
@@ -109,4 +110,6 @@ def _letter(held: Held, outcome: Dead) -> DeadLetter:
         attempts=failure.attempt,
         failed_at=from_ms(failure.at),
         replayable=one.record is not None,
+        idempotency_key=held.key,
+        failures=(*decode_failures(one.state.failures), failure),
     )

@@ -206,7 +206,7 @@ class Recoverer(Loop):
         )
         held = Held(one, recovered=True, outcome=outcome)
         identify(held, self._options.queues[shard.queue])
-        letter: Letter = letter_of(outcome, held.kind)
+        letter: Letter = letter_of(outcome, held)
         call: Call[tuple[Settled, str]] = calls.dead_letter(
             shard, row.owner, one, state, letter, self._options.now_text(), min_idle_ms=min_idle_ms
         )

@@ -70,7 +70,7 @@ def identify(held: Held, queue: QueueConfig) -> None:
         return
     with contextlib.suppress(InvalidPayload):
         record = decode_record(held.delivery.record)
-        held.kind = record.kind
+        held.kind, held.key = record.kind, record.key
         handler = _handler_of(queue.name, record.kind)
         payload_type = handler.payload if handler is not None else None
         held.task = _task(held, record, payload_type, max_attempts_of(record, queue, handler))
@@ -99,7 +99,7 @@ def _prepare(held: Held, queue: QueueConfig) -> Run | Outcome:
         record = decode_record(one.record)
     except InvalidPayload as error:
         return Dead(Reason.INVALID_PAYLOAD, failure.describe(error, one.attempt))
-    held.kind = record.kind
+    held.kind, held.key = record.kind, record.key
     try:
         handler = registry.find(one.queue, record.kind)
     except UnknownKind as error:

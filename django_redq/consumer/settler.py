@@ -94,7 +94,7 @@ class Settler:
     def _dead_letter(self, shard: Shard, held: Held) -> Call[Any]:
         outcome = held.outcome
         assert isinstance(outcome, Dead)
-        letter = letter_of(outcome, held.kind)
+        letter = letter_of(outcome, held)
         state = failed_state(held, outcome.failure)
         return calls.dead_letter(
             shard, self._options.name, held.delivery, state, letter, self._options.now_text()
@@ -198,16 +198,17 @@ def log_failure(held: Held, failure: Failure, what_next: str) -> None:
     )
 
 
-def letter_of(outcome: Dead, kind: str) -> Letter:
+def letter_of(outcome: Dead, held: Held) -> Letter:
     """The dead letter that an outcome leaves."""
     failure = outcome.failure
     return Letter(
         outcome.reason,
-        kind,
+        held.kind,
         failure.error,
         failure.exception_type,
         failure.traceback,
         failure.attempt,
+        held.key,
     )
 
 

@@ -27,6 +27,8 @@ class Held:
     task: Task[Any] | None = None
     """Set once it is decoded."""
     kind: str = ""
+    key: str = ""
+    """Its idempotency key; empty as long as its record was not read."""
     """Set once the record is read."""
     outcome: Outcome | None = None
     """Set once it is finished; until it is settled it is held and renewed all the same."""

@@ -6,18 +6,26 @@ on in the background, ``trimming`` what the janitor removes where a setting says
 
 from __future__ import annotations
 
+from django_redq.dead_letters.browsing import browse
 from django_redq.dead_letters.bulk import Bulk, BulkAction, BulkState
-from django_redq.dead_letters.letters import DeadLetter, DeadLetterPage, ReplayResult
+from django_redq.dead_letters.groups import DeadGroup, DeadGroups
+from django_redq.dead_letters.letters import DeadLetter, DeadLetterPage, LetterRef, ReplayResult
 from django_redq.dead_letters.queue import DeadLetterQueue
+from django_redq.dead_letters.survey import Survey
 from django_redq.dead_letters.trimming import trim
 
 __all__ = [
     "Bulk",
     "BulkAction",
     "BulkState",
+    "DeadGroup",
+    "DeadGroups",
     "DeadLetter",
     "DeadLetterPage",
     "DeadLetterQueue",
+    "LetterRef",
     "ReplayResult",
+    "Survey",
+    "browse",
     "trim",
 ]

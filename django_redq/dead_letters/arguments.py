@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
-from django_redq.broker.dead_reading import Filters, Position, read_position
+from django_redq.broker.dead_walk import Filters, Position, read_position
 from django_redq.conf import rules, to_epoch_ms
 from django_redq.conf.rules import show
 from django_redq.errors import InvalidArgument
@@ -39,6 +39,18 @@ class Which(TypedDict, total=False):
     """Only tasks of this kind; '' is those without."""
     reason: str | None
     """Only what died of this, a value of :class:`django_redq.outcome.Reason`."""
+    exception_type: str | None
+    """Only what ended in an exception of this class, by its dotted name; '' is those without."""
+    task_id: str | None
+    """Only the letters of this task."""
+    idempotency_key: str | None
+    """Only tasks that bear this one."""
+    text: str | None
+    """Only letters whose error holds this; ASCII letters of either case are the same."""
+    since: datetime | None
+    """Only what died then or later, to the millisecond."""
+    until: datetime | None
+    """Only what died then or earlier."""
     older_than: float | timedelta | None
     """Only what died so long ago or earlier, in seconds or as timedelta."""
 
@@ -52,12 +64,13 @@ class Due:
     delay: float
     called_at: float = field(default_factory=time.monotonic)
 
-    def when(self) -> str:
-        """As the script wants it at this moment: of the delay, what is left of it."""
+    def when(self, offset: float = 0.0) -> str:
+        """As the script wants it at this moment, ``offset`` seconds later: of a delay, what is left."""
         if self.run_at is not None:
-            return str(self.run_at)
-        left = self.delay - (time.monotonic() - self.called_at)
-        return f"+{math.ceil(left * 1000)}" if self.delay and left > 0 else ""
+            return str(self.run_at + int(offset * 1000))
+        delay = self.delay + offset
+        left = delay - (time.monotonic() - self.called_at)
+        return f"+{math.ceil(left * 1000)}" if delay and left > 0 else ""
 
 
 def check_due(run_at: datetime | None, delay: float | timedelta | None) -> Due:
@@ -69,17 +82,40 @@ def check_due(run_at: datetime | None, delay: float | timedelta | None) -> Due:
     return Due(to_epoch_ms(run_at), 0.0)
 
 
-def check_filters(
-    kind: str | None = None,
-    reason: str | None = None,
-    older_than: float | timedelta | None = None,
-) -> Filters:
-    for name, value in {"kind": kind, "reason": reason}.items():
-        if value is not None and not isinstance(value, str):
-            raise InvalidArgument(name, f"must be text, got {show(value)}")
-    seconds: float | None = check("older_than", _age, older_than)
-    age_ms = None if seconds is None else math.ceil(seconds * 1000)
-    return Filters(kind=kind, reason=reason, older_than_ms=age_ms)
+def check_which(**which: Unpack[Which]) -> tuple[int | None, Filters]:
+    """The shard that is asked for, unchecked, and the filters."""
+    seconds: float | None = check("older_than", _age, which.get("older_than"))
+    filters = Filters(
+        kind=_text("kind", which.get("kind")),
+        reason=_text("reason", which.get("reason")),
+        exception_type=_text("exception_type", which.get("exception_type")),
+        task_id=_text("task_id", which.get("task_id")),
+        key=_text("idempotency_key", which.get("idempotency_key")),
+        text=_text("text", which.get("text")),
+        since=_moment("since", which.get("since")),
+        until=_moment("until", which.get("until")),
+        older_than_ms=None if seconds is None else math.ceil(seconds * 1000),
+    )
+    return which.get("shard"), filters
+
+
+def _text(name: str, value: object) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InvalidArgument(name, f"must be text, got {show(value)}")
+    if any("\ud800" <= char <= "\udfff" for char in value):
+        raise InvalidArgument(name, f"must be text without lone surrogates, got {show(value)}")
+    return value
+
+
+def _moment(name: str, value: datetime | None) -> int | None:
+    if value is None:
+        return None
+    try:
+        return to_epoch_ms(value)
+    except InvalidArgument as error:
+        raise InvalidArgument(name, error.reason) from None
 
 
 def check_page(count: object) -> int:
@@ -87,8 +123,14 @@ def check_page(count: object) -> int:
     return checked
 
 
-def check_limit(count: object) -> int | None:
-    checked: int | None = check("count", _limit, count)
+def check_limit(count: object, field: str = "count") -> int | None:
+    checked: int | None = check(field, _limit, count)
+    return checked
+
+
+def check_spread(spread: object) -> float | None:
+    """Seconds over which replayed tasks are spread."""
+    checked: float | None = check("spread", _age, spread)
     return checked
 
 

@@ -7,15 +7,45 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from django_redq.broker.dead_reading import Place, StoredLetter
+from django_redq.broker.dead_reading import StoredLetter
+from django_redq.broker.dead_walk import Place
 from django_redq.broker.operator_calls import Replayed
-from django_redq.codec import build_task, decode_payload, decode_record
+from django_redq.broker.state import decode_state
+from django_redq.codec import build_task, decode_failures, decode_payload, decode_record
 from django_redq.codec.records import from_ms
 from django_redq.conf import LATEST_MS, QueueConfig
+from django_redq.dead_letters.arguments import check_entry_id
 from django_redq.errors import InvalidArgument, InvalidPayload
 from django_redq.outcome import Failure
 from django_redq.producer.lookup import runs_of
 from django_redq.task import Task, check_task_id
+
+
+@dataclass(frozen=True, slots=True)
+class LetterRef:
+    """Names one dead letter of a queue; as text ``<shard>:<entry ID>:<task ID>``."""
+
+    task_id: str
+    """Empty for a letter that names no task."""
+    entry_id: str
+    shard: int
+
+    def __str__(self) -> str:
+        return f"{self.shard}:{self.entry_id}:{self.task_id}"
+
+    @classmethod
+    def parse(cls, text: str) -> LetterRef:
+        """The name that a text stands for.
+
+        Raises:
+            InvalidArgument: it is none.
+        """
+        shard, _, rest = text.partition(":")
+        entry_id, _, task_id = rest.partition(":")
+        if not (shard.isascii() and shard.isdigit() and len(shard) <= 4):
+            raise InvalidArgument("ref", f"must be like 3:1700000000000-0:task-1, got {text!r:.80}")
+        checked = check_task_id(task_id) if task_id else ""
+        return cls(checked, check_entry_id(entry_id), int(shard))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +81,16 @@ class DeadLetter:
     """When it died, in UTC, by Redis' clock."""
     replayable: bool
     """False for a tombstone: there is no payload to run again."""
+    idempotency_key: str = ""
+    consumer: str = ""
+    """Where it ran last; empty where that is not known."""
+    failures: tuple[Failure, ...] = ()
+    """What its runs ended in, the last ones, oldest first; the error of earlier ones cut short."""
+
+    @property
+    def ref(self) -> LetterRef:
+        """Its name, for :meth:`DeadLetterQueue.replay_letters` and the like."""
+        return LetterRef(self.task_id, self.entry_id, self.shard)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +101,12 @@ class DeadLetterPage:
     cursor: str | None
     """What :meth:`DeadLetterQueue.list` wants as ``after`` for the next page; None: this is the
     last one."""
+    scanned: int = 0
+    """Letters looked at for this page."""
+    reached: datetime | None = None
+    """Where ``max_scan`` ended the search: everything was looked at up to this death, in UTC."""
+    unreachable: tuple[tuple[str, int], ...] = ()
+    """Queue and number of the shards that did not answer; their letters are not on it."""
 
     def __len__(self) -> int:
         return len(self.letters)
@@ -117,7 +163,10 @@ def letter_of(queue: QueueConfig, stored: StoredLetter) -> DeadLetter:
         traceback=_shown(stored, b"traceback"),
         attempts=attempts,
         failed_at=from_ms(_died_at(stored)),
-        replayable=stored.record is not None,
+        replayable=stored.has_payload,
+        idempotency_key=_shown(stored, b"key"),
+        consumer=_shown(stored, b"consumer"),
+        failures=decode_failures(decode_state(stored.state).failures),
     )
     return replace(letter, task=_task(queue, stored.record, letter))
 

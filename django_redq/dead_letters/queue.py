@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
-from django_redq.broker import calls, operator_calls
+from django_redq.broker import calls, faults, operator_calls
 from django_redq.broker.calls import Call, Shard
-from django_redq.broker.dead_reading import (
-    Filters,
-    Place,
-    StoredLetter,
-    Walk,
-    bounds_of,
-    load,
-    read_letters,
-)
+from django_redq.broker.dead_reading import StoredLetter, load, read_letters
+from django_redq.broker.dead_walk import Filters, Place, Walk, bounds_of
 from django_redq.broker.keys import shard_of
-from django_redq.dead_letters import arguments, steps
-from django_redq.dead_letters.arguments import Progress, Which
+from django_redq.broker.operator_calls import Replayed
+from django_redq.dead_letters import arguments, named, steps
+from django_redq.dead_letters.arguments import Due, Progress, Which
+from django_redq.dead_letters.browsing import browse
 from django_redq.dead_letters.bulk_work import BulkWork
+from django_redq.dead_letters.editing import UNCHANGED, edited
+from django_redq.dead_letters.groups import DeadGroups, groups_of
 from django_redq.dead_letters.letters import (
     DeadLetter,
     DeadLetterPage,
+    LetterRef,
     ReplayResult,
     letter_of,
     result_of,
 )
+from django_redq.dead_letters.survey import Survey, survey
 from django_redq.errors import DeadLetterNotFound, InvalidArgument, NotReplayable
 from django_redq.task import check_task_id
 from django_redq.twins import blocks, twin
@@ -50,7 +50,8 @@ class DeadLetterQueue(BulkWork):
     its ``entry_id``. Each method has an async twin: ``alist``, ``aget``, ``acount``, ``areplay``,
     ``areplay_batch``, ``adiscard``, ``apurge``.
 
-    Which letters a method is about is told by ``shard``, ``kind``, ``reason`` and ``older_than``
+    Which letters a method is about is told by ``shard``, ``kind``, ``reason``, ``exception_type``,
+    ``task_id``, ``idempotency_key``, ``text``, ``since``, ``until`` and ``older_than``
     (:class:`django_redq.dead_letters.arguments.Which`).
 
     Args:
@@ -107,6 +108,7 @@ class DeadLetterQueue(BulkWork):
         entry_id: str | None = None,
         run_at: datetime | None = None,
         delay: float | timedelta | None = None,
+        payload: Any = UNCHANGED,
     ) -> ReplayResult:
         """Puts a dead task back to work, its attempts and last error reset.
 
@@ -117,16 +119,22 @@ class DeadLetterQueue(BulkWork):
             entry_id: the letter that is meant, so that a later death of the task is not hit.
             run_at: when it is due, as of :func:`django_redq.enqueue`.
             delay: the same; without both it is due at once.
+            payload: takes the place of the task's own; ``entry_id`` has to be given then. All else
+                of the task stays as it was enqueued.
 
         Raises:
             DeadLetterNotFound: there is no such letter; it may have been replayed already.
             NotReplayable: it is a tombstone, and has no payload to run again.
-            InvalidArgument: an argument breaks its rule; nothing was done.
+            InvalidArgument: an argument breaks its rule, or the payload does not fit what its
+                handler declares; nothing was done.
             redis.RedisError: Redis did not answer, or refuses.
         """
         due, name = arguments.check_due(run_at, delay), _name(check_task_id(task_id), entry_id)
         [shard] = self._opened(self._shard_of(name))
-        [reply] = self._run(operator_calls.replay(shard, [name], due.when(), self._clock()))
+        if payload is UNCHANGED:
+            [reply] = self._run(operator_calls.replay(shard, [name], due.when(), self._clock()))
+        else:
+            reply = self._replay_edited(shard, name, due, payload)
         if reply.due is None:
             if reply.missing or self._find(name, shard.number) is not None:
                 raise NotReplayable(self.queue, task_id)
@@ -153,7 +161,7 @@ class DeadLetterQueue(BulkWork):
             run_at: when they are due, as of :func:`django_redq.enqueue`.
             delay: the same, counted from the call; without both they are due at once.
             progress: called after each step with the number of letters dealt with so far.
-            which: ``shard``, ``kind``, ``reason``, ``older_than``.
+            which: as of :meth:`list`; without any, all.
 
         Returns:
             What became of each letter; tombstones are among them, not replayed.
@@ -227,7 +235,7 @@ class DeadLetterQueue(BulkWork):
         Args:
             count: this many at most.
             progress: called after each step with the number of letters removed so far.
-            which: ``shard``, ``kind``, ``reason``, ``older_than``; without any, all.
+            which: as of :meth:`list`; without any, all.
 
         Raises:
             InvalidArgument: an argument breaks its rule; nothing was done.
@@ -248,38 +256,98 @@ class DeadLetterQueue(BulkWork):
         newest_first: bool = True,
         after: str | None = None,
         count: int = 100,
+        brief: bool = False,
+        max_scan: int | None = None,
+        partial: bool = False,
         **which: Unpack[Which],
     ) -> DeadLetterPage:
         """A page of dead letters, in the order of their deaths over all shards.
 
         No letter that stays is skipped or met twice on the way from page to page, whatever comes
-        and goes meanwhile.
-
-        Args:
-            newest_first: False: those that died first first.
-            after: the ``cursor`` of the page before.
-            count: letters on the page, up to 1,000.
-            which: ``shard``, ``kind``, ``reason``, ``older_than``.
+        and goes meanwhile. The arguments are those of :func:`django_redq.dead_letters.browse`.
 
         Raises:
             InvalidArgument: an argument breaks its rule.
-            redis.RedisError: Redis did not answer.
+            redis.RedisError: Redis did not answer; with ``partial`` only if no shard does.
         """
-        size, position = arguments.check_page(count), arguments.check_after(after)
-        shard, filters = _split(**which)
-        walk = Walk(
-            self._broker,
-            self._opened(shard),
+        return browse(
+            [self.queue],
             newest_first=newest_first,
-            filters=filters,
-            after=position,
-            now=self._clock(),
+            after=after,
+            count=count,
+            brief=brief,
+            max_scan=max_scan,
+            partial=partial,
+            now=self._now,
+            broker=self._broker,
+            **which,
         )
-        # One more than asked for tells whether there is another page.
-        places = walk.take(size + 1)
-        cursor = str(places[size - 1].position) if len(places) > size else None
-        found = load(self._broker, places[:size])
-        return DeadLetterPage(tuple(letter_of(self._settings, one) for one in found), cursor)
+
+    @blocks
+    def groups(self, *, partial: bool = False) -> DeadGroups:
+        """How many dead letters there are of each kind and exception type.
+
+        Raises:
+            redis.RedisError: Redis did not answer; with ``partial`` only if no shard does.
+        """
+        return groups_of(self._broker, self._opened(None, partial=partial), partial=partial)
+
+    @blocks
+    def survey(
+        self, *, max_scan: int = 10_000, partial: bool = False, **which: Unpack[Which]
+    ) -> Survey:
+        """How many dead letters there are of some sort, and how old.
+
+        Args:
+            max_scan: letters that are looked at at most, where no counter tells.
+            partial: leaves out shards that do not answer; the survey names them.
+            which: as of :meth:`list`; without any, all.
+
+        Raises:
+            InvalidArgument: an argument breaks its rule.
+            redis.RedisError: Redis did not answer; with ``partial`` only if no shard does.
+        """
+        shard, filters = arguments.check_which(**which)
+        shards = self._opened(shard, partial=partial)
+        scan = arguments.check_limit(max_scan, "max_scan") or 1
+        return survey(
+            self._broker, shards, filters, max_scan=scan, partial=partial, now=self._clock()
+        )
+
+    @blocks
+    def replay_letters(
+        self,
+        refs: Iterable[LetterRef],
+        *,
+        run_at: datetime | None = None,
+        delay: float | timedelta | None = None,
+        spread: float | timedelta | None = None,
+    ) -> Results:
+        """Puts the tasks of these letters back to work; what became of each.
+
+        Args:
+            refs: at most 1,000; see :attr:`DeadLetter.ref`.
+            run_at: when they are due, as of :func:`django_redq.enqueue`.
+            delay: the same; without both they are due at once.
+            spread: seconds or timedelta, from then on, over which they are spread evenly.
+
+        Raises:
+            InvalidArgument: an argument breaks its rule; nothing was done.
+            redis.RedisError: Redis did not answer, or refuses; what was replayed before stays so.
+        """
+        due, seconds = arguments.check_due(run_at, delay), arguments.check_spread(spread)
+        places = named.places_of(self._opened(None), refs)
+        return named.replay(self._broker, places, due, seconds, self._clock)
+
+    @blocks
+    def discard_letters(self, refs: Iterable[LetterRef]) -> int:
+        """Removes these letters for good, and their tasks with them; how many were there.
+
+        Raises:
+            InvalidArgument: there are more than 1,000, or one is of no shard of this queue.
+            redis.RedisError: Redis did not answer; what was removed before stays so.
+        """
+        return steps.discard(self._broker, named.places_of(self._opened(None), refs))
 
     acount = twin(count)
     aget = twin(get)
@@ -287,7 +355,23 @@ class DeadLetterQueue(BulkWork):
     areplay_batch = twin(replay_batch)
     adiscard = twin(discard)
     apurge = twin(purge)
+    agroups = twin(groups)
+    asurvey = twin(survey)
+    areplay_letters = twin(replay_letters)
+    adiscard_letters = twin(discard_letters)
     alist = twin(list)  # noqa: A003 - the method above is meant
+
+    def _replay_edited(
+        self, shard: Shard, name: tuple[str, str], due: Due, payload: Any
+    ) -> Replayed:
+        if not name[1]:
+            raise InvalidArgument("entry_id", "is needed with payload: which letter was edited")
+        stored = self._find(name, shard.number)
+        if stored is None:
+            return Replayed(None)
+        record = edited(self._settings, name[0], stored, payload)
+        call = operator_calls.replay_edited(shard, name, record, due.when(), self._clock())
+        return self._run(call)
 
     def _run(self, call: Call[ReplyT]) -> ReplyT:
         return self._broker.run(call)
@@ -295,11 +379,12 @@ class DeadLetterQueue(BulkWork):
     def _clock(self) -> str:
         return calls.clock(None if self._now is None else int(self._now() * 1000))
 
-    def _opened(self, shard: int | None) -> Sequence[Shard]:
+    def _opened(self, shard: int | None, *, partial: bool = False) -> Sequence[Shard]:
         """The shard that is asked for, or all."""
         if shard is not None:
             number = arguments.check_shard(shard, len(self._shards))
-        self._broker.open(self._settings)
+        with suppress(*faults.REDIS_ERRORS if partial else ()):
+            self._broker.open(self._settings)
         return self._shards if shard is None else [self._shards[number]]
 
     def _shard_of(self, name: tuple[str, str], shard: int | None = None) -> int | None:
@@ -308,7 +393,7 @@ class DeadLetterQueue(BulkWork):
         return shard_of(name[0], len(self._shards))
 
     def _walk_what_is_there(self, **which: Unpack[Which]) -> Walk:
-        shard, filters = _split(**which)
+        shard, filters = arguments.check_which(**which)
         shards = self._opened(shard)
         till = {of: found.newest for of, found in bounds_of(self._broker, shards).items()}
         return Walk(self._broker, shards, filters=filters, till=till, now=self._clock())
@@ -333,7 +418,7 @@ class DeadLetterQueue(BulkWork):
             return None
         filters = Filters(task_id=name[0], reason="missing_payload")
         walk = Walk(self._broker, shards, newest_first=True, filters=filters)
-        return next(iter(load(self._broker, walk.take(1))), None)
+        return next((stored for _, stored in load(self._broker, walk.take(1))), None)
 
 
 def _name(task_id: str, entry_id: str | None) -> tuple[str, str]:
@@ -344,13 +429,3 @@ def _name(task_id: str, entry_id: str | None) -> tuple[str, str]:
         check_task_id(task_id) if task_id else "",
         "" if entry_id is None else arguments.check_entry_id(entry_id),
     )
-
-
-def _split(
-    *,
-    shard: int | None = None,
-    kind: str | None = None,
-    reason: str | None = None,
-    older_than: float | timedelta | None = None,
-) -> tuple[int | None, Filters]:
-    return shard, arguments.check_filters(kind, reason, older_than)

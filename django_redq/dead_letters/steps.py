@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from django_redq.broker import operator_calls
 from django_redq.broker.calls import MAX_SCRIPT_TASKS, Shard
-from django_redq.broker.dead_reading import Place, Walk
+from django_redq.broker.dead_walk import Place, Walk
 from django_redq.broker.inspector import run_all
 from django_redq.broker.sync import Broker
 from django_redq.dead_letters.arguments import Due, Progress

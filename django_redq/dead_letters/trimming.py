@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from django_redq.broker import calls
 from django_redq.broker.calls import Shard
-from django_redq.broker.dead_reading import Bounds, Filters, Place, Walk, bounds
+from django_redq.broker.dead_walk import Bounds, Filters, Place, Walk, bounds
 from django_redq.broker.sync import Broker, shards_for
 from django_redq.conf import QueueConfig
 from django_redq.dead_letters import steps

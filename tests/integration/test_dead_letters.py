@@ -24,7 +24,7 @@ from django_redq import (
     get_task,
     handler,
 )
-from django_redq.broker import dead_reading
+from django_redq.broker import dead_walk
 from django_redq.dead_letters import steps
 from tests.engine import Engine
 from tests.harness import Redq
@@ -205,10 +205,10 @@ def test_a_rare_kind_is_found_however_far_behind_it_is(
     graves: Graveyard, letters: DeadLetterQueue
 ) -> None:
     rare = graves.bury(0, "1-0", kind="rare")
-    graves.bury_many(2 * dead_reading.MAX_SCAN + 50, kind="usual")
+    graves.bury_many(2 * dead_walk.MAX_SCAN + 50, kind="usual")
 
     assert names(letters.list(kind="rare")) == [rare]
-    assert len(all_pages(letters, kind="usual", count=300)) == 2 * dead_reading.MAX_SCAN + 50
+    assert len(all_pages(letters, kind="usual", count=300)) == 2 * dead_walk.MAX_SCAN + 50
 
 
 def test_a_page_of_large_letters_comes_whole(graves: Graveyard, letters: DeadLetterQueue) -> None:

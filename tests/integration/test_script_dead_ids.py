@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from django_redq.broker import dead_reading
-from django_redq.broker.dead_reading import Filters, Walk
+from django_redq.broker import dead_walk
+from django_redq.broker.dead_walk import Filters, Walk
 from tests.integration.worlds import NOW, Here
 
 pytestmark = pytest.mark.every_server
@@ -19,7 +19,7 @@ def page(here: Here, limit: int = 10, start: str = "", **more: Any) -> tuple[str
     walk = Walk(here.broker, [here.shard], now=now, **more)
     lane = walk._lanes[0]
     lane.cursor = start or lane.cursor
-    cursor, rows = here.run(walk._page(lane, limit))
+    cursor, rows, _looked_at = here.run(walk._page(lane, limit))
     return cursor.decode(), [entry_id.decode() for entry_id, _ in rows]
 
 
@@ -83,7 +83,7 @@ def test_dead_ids_find_letters_by_all_fields_asked_for(here: Here) -> None:
 def test_dead_ids_look_at_so_many_letters_a_call(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_reading, "MAX_SCAN", 2)
+    monkeypatch.setattr(dead_walk, "MAX_SCAN", 2)
     some(here, 5)
 
     assert page(here, filters=Filters(task_id="t5")) == ("(1-2", [])

@@ -24,7 +24,7 @@ from tests.integration.worlds import (
 
 pytestmark = pytest.mark.every_server
 
-LETTER = Letter("exhausted", "welcome", "no such host", "OSError", "line 1\nline 2", 3)
+LETTER = Letter("exhausted", "welcome", "no such host", "OSError", "line 1\nline 2", 3, "order-7")
 FAILED = State(3, lost=False, allowed=3, came_from=b"2-1", failures=b"[1]")
 OF_ENTRY = {"entry t 2-1", "pending 2-1 me-1 1", "stream 2-1 id=t"}
 
@@ -39,8 +39,12 @@ def bury(
 def letter(reason: str = "exhausted", consumer: str = ME) -> str:
     return (
         f"dlq {NEXT_DEAD[0]} id=t reason={reason} kind=welcome error=no such host type=OSError "
-        f"traceback=line 1\nline 2 attempts=3 at={NOW} entry=2-1 consumer={consumer}"
+        f"traceback=line 1\nline 2 attempts=3 at={NOW} entry=2-1 consumer={consumer} "
+        "key=order-7 grouped=1"
     )
+
+
+GROUP = f"groups welcome OSError 1 {NOW} {NOW}"
 
 
 def test_dead_letter_keeps_the_task_and_tells_why_it_died(here: Here) -> None:
@@ -54,6 +58,7 @@ def test_dead_letter_keeps_the_task_and_tells_why_it_died(here: Here) -> None:
         f"entry t dlq {NEXT_DEAD[0]}",
         "state t 3 0 3 2-1 [1]",
         "meta dead 1",
+        GROUP,
     }
     assert here.heard() == []
 
@@ -94,6 +99,7 @@ def test_dead_letter_keeps_the_task_whatever_was_taken_from_it(here: Here, blow:
         f"entry t dlq {NEXT_DEAD[0]}",
         "state t 3 0 3 2-1 [1]",
         "meta dead 1",
+        GROUP,
     }
 
 
@@ -160,6 +166,7 @@ def test_dead_letter_without_a_payload_is_a_tombstone(here: Here) -> None:
     assert here.world() == before - OF_ENTRY - {"state t 2 0 3 1-9 []"} | {
         letter("missing_payload"),
         "meta dead 1",
+        GROUP,
         "meta tombstones 1",
     }
 
@@ -186,6 +193,7 @@ def test_dead_letter_buries_what_a_vanished_owner_held(here: Here) -> None:
         f"entry t dlq {NEXT_DEAD[0]}",
         "state t 3 0 3 2-1 [1]",
         "meta dead 1",
+        GROUP,
     }
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from django_redq.broker import dead_reading
+from django_redq.broker import dead_reading, dead_walk
 from django_redq.broker.dead_reading import StoredLetter
 from tests.integration.worlds import Dead, Here, Ready, record
 
 pytestmark = pytest.mark.every_server
 
 FIELDS = {b"id": b"t", b"reason": b"exhausted", b"entry": b"1-9"}
-LETTER = StoredLetter(0, "4-2", FIELDS, current=True, record=record("t").encode())
+STATE = b"3 0 3 1-9 []"
+LETTER = StoredLetter(0, "4-2", FIELDS, True, record("t").encode(), True, STATE)
 
 
 def read(here: Here, *names: tuple[str, str]) -> tuple[int, list[StoredLetter]]:
@@ -52,7 +53,7 @@ def test_dead_letters_reads_what_somebody_else_wrote_there(here: Here) -> None:
 
     assert read(here, ("", "4-2")) == (
         1,
-        [StoredLetter(0, "4-2", {b"colour": b"\xff"}, False, None)],
+        [StoredLetter(0, "4-2", {b"colour": b"\xff"}, False, None, False)],
     )
 
 
@@ -60,7 +61,7 @@ def test_dead_letters_reads_a_letter_whose_payload_is_gone(here: Here) -> None:
     here.seed(Dead("t", "4-2"))
     here.client.hdel(here.keys.payload, "t")
 
-    assert read(here, ("t", "")) == (1, [StoredLetter(0, "4-2", FIELDS, True, None)])
+    assert read(here, ("t", "")) == (1, [StoredLetter(0, "4-2", FIELDS, True, None, False, STATE)])
 
 
 @pytest.mark.parametrize("place", ["rubbish", "dlq rubbish", ""])
@@ -70,7 +71,7 @@ def test_dead_letters_bears_a_garbled_place(here: Here, place: str) -> None:
 
     assert read(here, ("t", ""), ("t", "4-2")) == (
         2,
-        [StoredLetter(0, "4-2", FIELDS, False, None)],
+        [StoredLetter(0, "4-2", FIELDS, False, None, False)],
     )
 
 
@@ -94,9 +95,9 @@ def test_dead_letters_leaves_the_rest_for_another_call_once_the_reply_is_big(her
 
     assert looked_at == 2
     assert [letter.entry_id for letter in found] == ["4-2", "4-3"]
-    places = [dead_reading.Place(here.shard, f"4-{number}", f"t{number}") for number in range(2, 5)]
+    places = [dead_walk.Place(here.shard, f"4-{number}", f"t{number}") for number in range(2, 5)]
     loaded = dead_reading.load(here.broker, places)
-    assert [(letter.entry_id, letter.record) for letter in loaded] == [
+    assert [(letter.entry_id, letter.record) for _, letter in loaded] == [
         ("4-2", big),
         ("4-3", big),
         ("4-4", big),

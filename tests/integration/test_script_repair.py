@@ -188,10 +188,12 @@ def test_repair_puts_a_vanished_dead_letter_back(here: Here) -> None:
 
     letter = (
         f"dlq {NEXT_DEAD[0]} id=t reason=exhausted kind= error=its dead letter had vanished from "
-        f"Redis and was put back type= traceback= attempts=2 at={NOW} entry= consumer="
+        f"Redis and was put back type= traceback= attempts=2 at={NOW} entry= consumer= "
+        "key= grouped=1"
     )
     assert here.world() == before - {"entry t dlq 4-2"} | {
         f"entry t dlq {NEXT_DEAD[0]}",
+        f"groups   1 {NOW} {NOW}",
         letter,
     }
 

@@ -152,7 +152,7 @@ def test_no_number_stands_for_a_name_below_the_bindings(path: Path) -> None:
 @each_script
 def test_a_script_uses_every_name_that_it_binds(path: Path) -> None:
     parts = parts_of(path)
-    code = code_of(parts.body)
+    code = code_of("\n".join([parts.body, *map(include_text, parts.includes)]))
 
     unused = [
         name

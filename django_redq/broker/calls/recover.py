@@ -107,7 +107,16 @@ def repair(shard: Shard, cursor: str, now: str, *, grace_ms: int, count: int = 2
     keys = shard.keys
     return Call(
         "repair",
-        (keys.delay, keys.payload, keys.state, keys.entry, keys.stream, keys.dlq, keys.meta),
+        (
+            keys.delay,
+            keys.payload,
+            keys.state,
+            keys.entry,
+            keys.stream,
+            keys.dlq,
+            keys.meta,
+            keys.groups,
+        ),
         (now, grace_ms, cursor, count, shard.wake, shard.number),
         lambda reply: Repair(text(reply[0]), reply[1]),
     )

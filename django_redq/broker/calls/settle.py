@@ -82,6 +82,8 @@ class Letter:
     exception_type: str
     traceback: str
     attempts: int
+    key: str = ""
+    """The task's idempotency key."""
 
 
 def dead_letter(
@@ -103,8 +105,8 @@ def dead_letter(
     words = (letter.reason, letter.kind, letter.error, letter.exception_type, letter.traceback)
     return Call(
         "dead_letter",
-        (keys.stream, keys.payload, keys.state, keys.entry, keys.dlq, keys.meta),
-        (*head, state.encode(), *words, letter.attempts),
+        (keys.stream, keys.payload, keys.state, keys.entry, keys.dlq, keys.meta, keys.groups),
+        (*head, state.encode(), *words, letter.attempts, letter.key),
         lambda reply: (Settled(reply[0]), text(reply[1])),
     )
 

@@ -1,13 +1,13 @@
 -- Gives tasks whose place was taken from Redis a place again, a few a call.
--- KEYS   delay payload state entry stream dlq meta
+-- KEYS   delay payload state entry stream dlq meta groups
 -- ARGV   now grace_ms cursor count wake_channel shard
 -- REPLY  {next cursor, '0' when through; how many were put back}
 -- Nothing is scanned while the sizes agree: every payload is in `delay` or in `entry`, and every entry in
 -- `stream` or, but for tombstones, in `dlq`. A task whose stream entry vanished may be running: its holder
 -- gets `grace_ms` to say so (renew.lua) before it is put back.
-local delay, payload, state, entry, stream, dlq, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local delay, payload, state, entry, stream, dlq, meta, groups = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local now, grace_ms, cursor, count, wake_channel, shard = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
---@include clock digits place_of dead_by put_ready tell
+--@include clock digits place_of dead_by group_add put_ready tell
 
 local function balanced()
   local places = redis.call('HLEN', entry)
@@ -16,6 +16,10 @@ local function balanced()
     and places == redis.call('XLEN', stream) + redis.call('XLEN', dlq) - tombstones
 end
 
+if redis.call('XLEN', dlq) == 0 then
+  -- Whatever was counted of letters that somebody else took away.
+  redis.call('DEL', groups)
+end
 if cursor == '0' and balanced() then
   return {'0', 0}
 end
@@ -23,9 +27,10 @@ now = clock(now)
 
 local function put_back_dead(id)
   local attempts = string.match(redis.call('HGET', state, id) or '', '^%d+') or '0'
+  local grouped = group_add(groups, '', '', now)
   local dead = redis.call('XADD', dlq, '*', 'id', id, 'reason', 'exhausted', 'kind', '',
     'error', 'its dead letter had vanished from Redis and was put back', 'type', '', 'traceback', '',
-    'attempts', attempts, 'at', digits(now), 'entry', '', 'consumer', '')
+    'attempts', attempts, 'at', digits(now), 'entry', '', 'consumer', '', 'key', '', 'grouped', grouped)
   redis.call('HSET', entry, id, 'dlq ' .. dead)
 end
 
