@@ -83,7 +83,14 @@ def check_due(run_at: datetime | None, delay: float | timedelta | None) -> Due:
 
 
 def check_which(**which: Unpack[Which]) -> tuple[int | None, Filters]:
-    """The shard that is asked for, unchecked, and the filters."""
+    """The shard that is asked for, unchecked, and the filters.
+
+    Raises:
+        TypeError: one of them is none.
+        InvalidArgument: one breaks its rule.
+    """
+    for name in which.keys() - Which.__annotations__.keys():
+        raise TypeError(f"got an unexpected keyword argument {name!r}")
     seconds: float | None = check("older_than", _age, which.get("older_than"))
     filters = Filters(
         kind=_text("kind", which.get("kind")),

@@ -44,7 +44,7 @@ def letter(reason: str = "exhausted", consumer: str = ME) -> str:
     )
 
 
-GROUP = f"groups welcome OSError 1 {NOW} {NOW}"
+COUNTED = f"groups welcome OSError 1 {NOW} {NOW}"
 
 
 def test_dead_letter_keeps_the_task_and_tells_why_it_died(here: Here) -> None:
@@ -58,7 +58,7 @@ def test_dead_letter_keeps_the_task_and_tells_why_it_died(here: Here) -> None:
         f"entry t dlq {NEXT_DEAD[0]}",
         "state t 3 0 3 2-1 [1]",
         "meta dead 1",
-        GROUP,
+        COUNTED,
     }
     assert here.heard() == []
 
@@ -99,7 +99,7 @@ def test_dead_letter_keeps_the_task_whatever_was_taken_from_it(here: Here, blow:
         f"entry t dlq {NEXT_DEAD[0]}",
         "state t 3 0 3 2-1 [1]",
         "meta dead 1",
-        GROUP,
+        COUNTED,
     }
 
 
@@ -166,7 +166,7 @@ def test_dead_letter_without_a_payload_is_a_tombstone(here: Here) -> None:
     assert here.world() == before - OF_ENTRY - {"state t 2 0 3 1-9 []"} | {
         letter("missing_payload"),
         "meta dead 1",
-        GROUP,
+        COUNTED,
         "meta tombstones 1",
     }
 
@@ -193,7 +193,7 @@ def test_dead_letter_buries_what_a_vanished_owner_held(here: Here) -> None:
         f"entry t dlq {NEXT_DEAD[0]}",
         "state t 3 0 3 2-1 [1]",
         "meta dead 1",
-        GROUP,
+        COUNTED,
     }
 
 
