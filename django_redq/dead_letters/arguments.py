@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypedDict, Unpack
+from uuid import UUID
 
 from django_redq.broker.dead_walk import Filters, Position, read_position
 from django_redq.conf import rules, to_epoch_ms
@@ -21,6 +22,8 @@ Progress = Callable[[int], None]
 
 MAX_PAGE = 1000
 """Letters of one page: each may have 16 KiB, and a payload."""
+MAX_BY = 200
+"""Characters of the name of whoever begins a bulk."""
 
 _ENTRY_ID = re.compile(r"\d{1,19}-\d{1,19}", re.ASCII)
 _SECOND_LESS = rules.LONGEST - 1
@@ -159,3 +162,20 @@ def check_after(cursor: object) -> Position | None:
         return read_position(str(cursor))
     except ValueError as error:
         raise InvalidArgument("after", str(error)) from None
+
+
+# --- of bulk work ----------------------------------------------------------------------------
+
+
+def check_by(by: object) -> str:
+    if not isinstance(by, str) or len(by) > MAX_BY:
+        raise InvalidArgument("by", f"must be text of up to {MAX_BY} characters, got {show(by)}")
+    return by.encode(errors="replace").decode()
+
+
+def check_bulk_id(bulk_id: object) -> str:
+    """In the form in which it is kept."""
+    try:
+        return str(UUID(bulk_id if isinstance(bulk_id, str) else ""))
+    except ValueError:
+        raise InvalidArgument("bulk_id", f"must be a UUID, got {show(bulk_id)}") from None

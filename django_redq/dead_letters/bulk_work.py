@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Unpack
+from typing import Any, Unpack
 
+from django_redq.broker import bulk_calls, calls, faults
+from django_redq.broker.bulk_calls import MAX_OPEN, StoredBulk, StoredBulks
+from django_redq.broker.calls import Shard
+from django_redq.broker.inspector import run_some
 from django_redq.broker.sync import Broker, get_broker, shards_for
+from django_redq.dead_letters import arguments
 from django_redq.dead_letters.arguments import Clock, Which
-from django_redq.dead_letters.bulk import Bulk
+from django_redq.dead_letters.bulk import Bulk, BulkAction
+from django_redq.dead_letters.bulk_record import Definition, bulk_of, decode, encode, kept
+from django_redq.dead_letters.survey import survey
+from django_redq.errors import BulkNotFound, TooManyBulks
+from django_redq.task import new_task_id
 from django_redq.twins import blocks, twin
+
+MAX_SURVEY = 2000
+"""Letters that are looked at to tell how many a bulk is about, where no counter tells."""
+MAX_OVER = 20
+"""Bulks of a queue that are kept when they are over."""
 
 
 class BulkWork:
@@ -56,7 +73,16 @@ class BulkWork:
             TooManyBulks: ten of this queue are not through yet.
             redis.RedisError: Redis did not answer, or refuses.
         """
-        raise NotImplementedError
+        due = arguments.check_due(run_at, delay)
+        return self._start(
+            bulk_id,
+            which,
+            action=BulkAction.REPLAY,
+            run_at=due.run_at,
+            delay=math.ceil(due.delay * 1000),
+            spread=math.ceil((arguments.check_spread(spread) or 0) * 1000),
+            by=by,
+        )
 
     @blocks
     def start_discard(
@@ -74,7 +100,7 @@ class BulkWork:
             TooManyBulks: ten of this queue are not through yet.
             redis.RedisError: Redis did not answer, or refuses.
         """
-        raise NotImplementedError
+        return self._start(bulk_id, which, action=BulkAction.DISCARD, by=by)
 
     @blocks
     def bulk(self, bulk_id: str) -> Bulk:
@@ -85,7 +111,7 @@ class BulkWork:
             redis.RedisError: Redis did not answer. A shard that alone does not is told by
                 ``unreachable``, unless it is the first, which knows what was begun.
         """
-        raise NotImplementedError
+        return self._found(bulk_id, *self._read())
 
     @blocks
     def bulks(self) -> tuple[Bulk, ...]:
@@ -94,7 +120,13 @@ class BulkWork:
         Raises:
             redis.RedisError: as of :meth:`bulk`.
         """
-        raise NotImplementedError
+        records, shards = self._read()
+        # The IDs begin with the time at which they were made, but a caller may bring others.
+        newest_first = sorted(
+            records.values(), key=lambda stored: (stored.begun, stored.bulk_id), reverse=True
+        )
+        shown = (self._shown(stored, shards) for stored in newest_first)
+        return tuple(bulk for bulk in shown if bulk is not None)
 
     @blocks
     def stop_bulk(self, bulk_id: str) -> bool:
@@ -107,10 +139,111 @@ class BulkWork:
             BulkNotFound: there is none of this ID.
             redis.RedisError: Redis did not answer, or refuses.
         """
-        raise NotImplementedError
+        self._broker.open(self._settings)
+        now = self._clock()
+        ended = self._broker.run(bulk_calls.end(self._shards[0], bulk_id, "stopped", now))
+        if ended < 0:
+            raise BulkNotFound(self.queue, bulk_id)
+        # So that not even a step which is under way follows. A shard that does not hear of it now
+        # stops by the record in shard 0, which is read before each round.
+        run_some(self._broker, [bulk_calls.halt(shard, bulk_id, now) for shard in self._shards])
+        return ended == 1
 
     astart_replay = twin(start_replay)
     astart_discard = twin(start_discard)
     abulk = twin(bulk)
     abulks = twin(bulks)
     astop_bulk = twin(stop_bulk)
+
+    @property
+    def queue(self) -> str:
+        """The queue's name."""
+        return self._settings.name
+
+    def _clock(self) -> str:
+        return calls.clock(None if self._now is None else int(self._now() * 1000))
+
+    def _opened(self, shard: int | None, *, partial: bool = False) -> Sequence[Shard]:
+        """The shard that is asked for, or all."""
+        if shard is not None:
+            number = arguments.check_shard(shard, len(self._shards))
+        with suppress(*faults.REDIS_ERRORS if partial else ()):
+            self._broker.open(self._settings)
+        return self._shards if shard is None else [self._shards[number]]
+
+    def _start(
+        self, bulk_id: str | None, which: Which, *, action: BulkAction, by: str, **due: Any
+    ) -> Bulk:
+        name = new_task_id() if bulk_id is None else arguments.check_bulk_id(bulk_id)
+        shard, filters = arguments.check_which(**which)
+        shards, now = self._opened(shard), self._clock()
+        there = survey(
+            self._broker, shards, filters, max_scan=MAX_SURVEY, partial=True, now=now
+        )
+        definition = Definition(
+            action=action,
+            which=kept({**which}),
+            by=arguments.check_by(by),
+            expected=there.count,
+            exact=there.exact,
+            **due,
+        )
+        begin = bulk_calls.begin(self._shards[0], name, encode(definition), now)
+        if self._broker.run(begin) < 0:
+            raise TooManyBulks(self.queue, MAX_OPEN)
+        records, found = self._read()
+        self._forget_old(records, found)
+        return self._found(name, records, found)
+
+    def _forget_old(
+        self, records: Mapping[str, StoredBulk], shards: Sequence[StoredBulks | None]
+    ) -> None:
+        """Drops those that are over but for the last few; the record last, so that all can be dropped
+        again where a shard did not answer.
+        """
+        over = sorted(
+            (stored for stored in records.values() if stored.state != "open"),
+            key=lambda stored: (stored.begun, stored.bulk_id),
+        )
+        old = [stored.bulk_id for stored in over[:-MAX_OVER]]
+        if not old or None in shards:
+            return
+        drop = [bulk_calls.drop(shard, old, records=False) for shard in self._shards]
+        if not any(isinstance(reply, Exception) for reply in run_some(self._broker, drop)):
+            self._broker.run(bulk_calls.drop(self._shards[0], old, records=True))
+
+    def _read(self) -> tuple[Mapping[str, StoredBulk], list[StoredBulks | None]]:
+        """What was begun, and what each shard has of it; None of one that did not answer."""
+        self._broker.open(self._settings)
+        replies = run_some(self._broker, [bulk_calls.read(shard) for shard in self._shards])
+        if isinstance(replies[0], Exception):
+            raise replies[0]
+        shards = [None if isinstance(reply, Exception) else reply for reply in replies]
+        return replies[0].records, shards
+
+    def _found(
+        self,
+        bulk_id: str,
+        records: Mapping[str, StoredBulk],
+        shards: Sequence[StoredBulks | None],
+    ) -> Bulk:
+        stored = records.get(bulk_id)
+        shown = None if stored is None else self._shown(stored, shards)
+        if shown is None:
+            raise BulkNotFound(self.queue, bulk_id)
+        return shown
+
+    def _shown(self, stored: StoredBulk, shards: Sequence[StoredBulks | None]) -> Bulk | None:
+        """None where the record is broken: the janitor tells of it."""
+        try:
+            definition = decode(stored)
+        except ValueError:
+            return None
+        parts = {number: of for number, of in enumerate(shards) if definition.concerns(number)}
+        return bulk_of(
+            self.queue,
+            stored,
+            definition,
+            [None if of is None else of.parts.get(stored.bulk_id) for of in parts.values()],
+            [number for number, of in parts.items() if of is None],
+        )

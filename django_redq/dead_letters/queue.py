@@ -7,7 +7,11 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack
 
+<<<<<<< HEAD
 from django_redq.broker import calls, faults, operator_calls
+=======
+from django_redq.broker import operator_calls
+>>>>>>> 603c3b0 (Carry bulk work on dead letters on in the janitor, in small steps that survive whatever dies)
 from django_redq.broker.calls import Call, Shard
 from django_redq.broker.dead_reading import StoredLetter, load, read_letters
 from django_redq.broker.dead_walk import Filters, Place, Walk, bounds_of
@@ -62,11 +66,6 @@ class DeadLetterQueue(BulkWork):
     Raises:
         UnknownQueue: ``REDQ`` has no such queue.
     """
-
-    @property
-    def queue(self) -> str:
-        """The queue's name."""
-        return self._settings.name
 
     @blocks
     def count(self, *, shard: int | None = None) -> int:
@@ -375,17 +374,6 @@ class DeadLetterQueue(BulkWork):
 
     def _run(self, call: Call[ReplyT]) -> ReplyT:
         return self._broker.run(call)
-
-    def _clock(self) -> str:
-        return calls.clock(None if self._now is None else int(self._now() * 1000))
-
-    def _opened(self, shard: int | None, *, partial: bool = False) -> Sequence[Shard]:
-        """The shard that is asked for, or all."""
-        if shard is not None:
-            number = arguments.check_shard(shard, len(self._shards))
-        with suppress(*faults.REDIS_ERRORS if partial else ()):
-            self._broker.open(self._settings)
-        return self._shards if shard is None else [self._shards[number]]
 
     def _shard_of(self, name: tuple[str, str], shard: int | None = None) -> int | None:
         if shard is not None or not name[0]:

@@ -12,6 +12,7 @@ from django_redq.broker.calls import Call, Repair, Shard
 from django_redq.broker.sync import Broker
 from django_redq.conf import QueueConfig
 from django_redq.dead_letters import trim
+from django_redq.scheduler.bulk import BulkCarrier
 from django_redq.scheduler.leases import Leases
 from django_redq.service import Loop, Outage
 
@@ -31,7 +32,9 @@ TRIM_LIMIT = 200
 
 
 class Janitor(Loop):
-    """Puts back payloads without a place, forgets dead consumers, trims dead letters by setting."""
+    """Puts back payloads without a place, forgets dead consumers, trims dead letters by setting,
+    carries on what an operator began on many of them.
+    """
 
     name = "janitor"
 
@@ -48,12 +51,21 @@ class Janitor(Loop):
         self._queues = {queue.name: queue for queue in queues}
         self._leases = leases
         self._now = now
+        self._bulks = BulkCarrier(broker, queues, leases, now)
+        self._next_round = 0.0
         self._cursors: dict[Shard, str] = {}
         self._forgot: dict[Shard, float] = {}
         self._turn: list[Shard] = []
 
     def step(self) -> float:
         """Looks after the next few shards; seconds until the next step."""
+        left = self._next_round - time.monotonic()
+        if left <= 0:
+            left = self._round()
+            self._next_round = time.monotonic() + left
+        return BUSY_INTERVAL if self._bulks.turn() else left
+
+    def _round(self) -> float:
         shards = self._next_shards()
         self._repair(shards)
         self._forget_consumers(shards)
@@ -69,6 +81,10 @@ class Janitor(Loop):
         while self._trim() >= TRIM_LIMIT:
             pass
         return put_back
+
+    def carry_on(self) -> bool:
+        """Some of the bulk work of the shards held; whether more is left."""
+        return self._bulks.turn()
 
     def _next_shards(self) -> list[Shard]:
         if not self._turn:

@@ -251,7 +251,7 @@ class Scheduler:
     def run_once(self) -> int:
         """Takes the leases and moves all that is due; how many tasks were moved.
 
-        The leases are kept until they lapse or :meth:`stop` is called.
+        What an operator began on many dead letters is carried on to the end. The leases are kept until they lapse or :meth:`stop` is called.
 
         Raises:
             redis.RedisError: Redis is away, or refuses.
@@ -260,6 +260,7 @@ class Scheduler:
         before = self._ticker.moved
         while self._ticker.promote(self._ticker.shards):
             pass
+        self._finish_bulks()
         return self._ticker.moved - before
 
     def clean_once(self) -> int:
@@ -268,7 +269,14 @@ class Scheduler:
         Raises:
             redis.RedisError: Redis is away, or refuses.
         """
-        return self._janitor.clean_all()
+        put_back = self._janitor.clean_all()
+        self._finish_bulks()
+        return put_back
+
+    def _finish_bulks(self) -> None:
+        while self._janitor.carry_on():
+            # It may take longer than a lease lasts.
+            self._ticker.promote(self._ticker.leases.to_promote())
 
     def _release(self) -> None:
         leases = self._ticker.leases
