@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_redq.broker import calls, dead_reading, dead_walk, inspector, operator_calls
+from django_redq.broker import bulk_calls, calls, dead_reading, dead_walk, inspector, operator_calls
 from django_redq.broker.calls import Call, Letter, Shard, Submission
 from django_redq.broker.delivery import Delivery, PendingRow
 from django_redq.broker.state import State
@@ -36,6 +36,19 @@ def every_call(shard: Shard) -> list[Call[Any]]:
         groups.dead_groups(shard),
         dead_reading.letters(shard, letters),
         _page_of_the_dead(shard),
+        *_of_bulk_work(shard),
+    ]
+
+
+def _of_bulk_work(shard: Shard) -> list[Call[Any]]:
+    work = bulk_calls.BulkStep("b1", 2**45, "replay", 2**45, 1000, 0.5, ("kind", "welcome"))
+    return [
+        bulk_calls.begin(shard, "b1", b"{}", NOW),
+        bulk_calls.end(shard, "b1", "done", NOW),
+        bulk_calls.halt(shard, "b1", NOW),
+        bulk_calls.read(shard),
+        bulk_calls.drop(shard, ["b1"], records=True),
+        bulk_calls.step(shard, "host-1", work, NOW),
     ]
 
 

@@ -18,7 +18,7 @@ from django_redq.dead_letters.arguments import Clock, Which
 from django_redq.dead_letters.bulk import Bulk, BulkAction
 from django_redq.dead_letters.bulk_record import Definition, bulk_of, decode, encode, kept
 from django_redq.dead_letters.survey import survey
-from django_redq.errors import BulkNotFound, TooManyBulks
+from django_redq.errors import BulkNotFound, InvalidArgument, TooManyBulks
 from django_redq.task import new_task_id
 from django_redq.twins import blocks, twin
 
@@ -111,7 +111,7 @@ class BulkWork:
             redis.RedisError: Redis did not answer. A shard that alone does not is told by
                 ``unreachable``, unless it is the first, which knows what was begun.
         """
-        return self._found(bulk_id, *self._read())
+        return self._found(self._named(bulk_id), *self._read())
 
     @blocks
     def bulks(self) -> tuple[Bulk, ...]:
@@ -139,14 +139,14 @@ class BulkWork:
             BulkNotFound: there is none of this ID.
             redis.RedisError: Redis did not answer, or refuses.
         """
+        name, now = self._named(bulk_id), self._clock()
         self._broker.open(self._settings)
-        now = self._clock()
-        ended = self._broker.run(bulk_calls.end(self._shards[0], bulk_id, "stopped", now))
+        ended = self._broker.run(bulk_calls.end(self._shards[0], name, "stopped", now))
         if ended < 0:
             raise BulkNotFound(self.queue, bulk_id)
         # So that not even a step which is under way follows. A shard that does not hear of it now
         # stops by the record in shard 0, which is read before each round.
-        run_some(self._broker, [bulk_calls.halt(shard, bulk_id, now) for shard in self._shards])
+        run_some(self._broker, [bulk_calls.halt(shard, name, now) for shard in self._shards])
         return ended == 1
 
     astart_replay = twin(start_replay)
@@ -171,15 +171,20 @@ class BulkWork:
             self._broker.open(self._settings)
         return self._shards if shard is None else [self._shards[number]]
 
+    def _named(self, bulk_id: str) -> str:
+        """The ID as it is kept; what is none is not found."""
+        try:
+            return arguments.check_bulk_id(bulk_id)
+        except InvalidArgument:
+            raise BulkNotFound(self.queue, bulk_id) from None
+
     def _start(
         self, bulk_id: str | None, which: Which, *, action: BulkAction, by: str, **due: Any
     ) -> Bulk:
         name = new_task_id() if bulk_id is None else arguments.check_bulk_id(bulk_id)
         shard, filters = arguments.check_which(**which)
         shards, now = self._opened(shard), self._clock()
-        there = survey(
-            self._broker, shards, filters, max_scan=MAX_SURVEY, partial=True, now=now
-        )
+        there = survey(self._broker, shards, filters, max_scan=MAX_SURVEY, partial=True, now=now)
         definition = Definition(
             action=action,
             which=kept({**which}),

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack
 
-<<<<<<< HEAD
-from django_redq.broker import calls, faults, operator_calls
-=======
 from django_redq.broker import operator_calls
->>>>>>> 603c3b0 (Carry bulk work on dead letters on in the janitor, in small steps that survive whatever dies)
 from django_redq.broker.calls import Call, Shard
 from django_redq.broker.dead_reading import StoredLetter, load, read_letters
 from django_redq.broker.dead_walk import Filters, Place, Walk, bounds_of

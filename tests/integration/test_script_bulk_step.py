@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,9 +20,7 @@ HOLDER = "someone-3"
 STATE = "3 1 3 1-9 [7]"
 A_STEP = MAX_EFFORT // 4
 """Letters that one step replays or discards."""
-REPLAY = BulkStep(
-    bulk_id="b1", till=100, action="replay", start=0, spread=0, phase=0.0, asked=()
-)
+REPLAY = BulkStep(bulk_id="b1", till=100, action="replay", start=0, spread=0, phase=0.0, asked=())
 DISCARD = replace(REPLAY, action="discard")
 
 
@@ -206,7 +205,7 @@ def test_step_spreads_evenly_however_many_there_are(here: Here, number: int) -> 
     assert start <= found[0]
     assert found[-1] < start + spread
     # Of the golden ratio the gaps are of three lengths at most, the longest under twice the mean.
-    gaps = [after - one for one, after in zip(found, found[1:], strict=False)]
+    gaps = [after - one for one, after in pairwise(found)]
     assert max(gaps) < 2.2 * spread / number
     assert min(gaps) > 0.3 * spread / number
     assert here.heard() == [("due", f"0 {found[0]:.0f}")]

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import redis
 
-from django_redq.broker import calls, faults, operator_calls
+from django_redq.broker import bulk_calls, calls, faults, operator_calls
+from django_redq.broker.bulk_calls import BulkStep, StoredPart
 from django_redq.broker.calls import Call, Letter, Renewed, Settled, Submission
 from django_redq.broker.delivery import PendingRow
 from django_redq.broker.state import State
@@ -138,6 +139,24 @@ def _take_turn(here: Here) -> Call[Any]:
     return calls.take_turn(here.shard, ME, TTL, NOW_TEXT)
 
 
+def _begin_a_bulk(here: Here) -> Call[Any]:
+    return bulk_calls.begin(here.shard, "b1", b"{}", NOW_TEXT)
+
+
+def _bulk_step(here: Here, action: str, *asked: str, start: int = 0) -> Call[Any]:
+    _lease(here, TTL)
+    work = BulkStep("b1", NOW, action, start, 0, 0.0, asked)
+    return bulk_calls.step(here.shard, INSTANCE, work, NOW_TEXT)
+
+
+def _bulk_replay(here: Here) -> Call[Any]:
+    return _bulk_step(here, "replay")
+
+
+def _bulk_replay_later(here: Here) -> Call[Any]:
+    return _bulk_step(here, "replay", start=FAR)
+
+
 def _renew_a_vanished_one(here: Here) -> Call[Any]:
     here.client.xdel(here.keys.stream, "2-1")
     return calls.renew(here.shard, ME, [here.mine("t", "2-1")], NOW_TEXT, hold_ms=1)
@@ -161,6 +180,9 @@ def _renew_a_vanished_one(here: Here) -> Call[Any]:
         pytest.param(_repair, id="repair"),
         pytest.param(_pause, id="pause"),
         pytest.param(_take_turn, id="take_turn"),
+        pytest.param(_begin_a_bulk, id="begin a bulk"),
+        pytest.param(_bulk_replay, id="bulk replay"),
+        pytest.param(_bulk_replay_later, id="bulk replay later"),
         pytest.param(_renew_a_vanished_one, id="renew a vanished one"),
     ],
 )
@@ -286,6 +308,30 @@ def test_memory_can_be_freed_by_hand(here: Here) -> None:
         assert here.run(operator_calls.pause(here.shard, paused=False)) is True
 
     assert "meta tombstones 0" in here.world()
+
+
+@pytest.mark.parametrize(("kind", "number"), [("", 1), ("none", 0)])
+def test_bulk_work_that_frees_memory_goes_on(here: Here, kind: str, number: int) -> None:
+    here.seed()
+    step = _bulk_step(here, "discard", "kind", kind)
+
+    with full_memory(here):
+        assert here.run(step) == "done"
+
+    parts = here.run(bulk_calls.read(here.shard)).parts
+    assert parts == {"b1": StoredPart("done", 1, number, 0, 0, NOW, NOW)}
+
+
+def test_bulk_work_can_be_stopped(here: Here) -> None:
+    here.seed()
+    here.run(_begin_a_bulk(here))
+
+    with full_memory(here):
+        assert here.run(bulk_calls.end(here.shard, "b1", "stopped", NOW_TEXT)) == 1
+        assert here.run(bulk_calls.halt(here.shard, "b1", NOW_TEXT)) is True
+
+    found = here.run(bulk_calls.read(here.shard))
+    assert found.records["b1"].state == found.parts["b1"].state == "stopped"
 
 
 def test_a_consumers_name_is_forgotten_where_the_server_lets_it(here: Here) -> None:
