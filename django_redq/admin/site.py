@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import URLPattern, path
 
-from django_redq.admin import queues
+from django_redq.admin import bulks, deeds, letter, letters, queues
 from django_redq.admin.pages import View, may
 from django_redq.models import Queue
 
@@ -27,6 +27,14 @@ class QueueAdmin(ModelAdmin):  # type: ignore[type-arg]
 
         return [
             at("", queues.changelist, "changelist"),
+            at("dead/", letters.letters, "dead"),
+            at("dead/causes/", letters.groups, "groups"),
+            at("dead/letter/", letter.letter, "letter"),
+            at("dead/letter/edit/", letter.edit, "letter_edit"),
+            at("dead/action/", deeds.deed, "dead_action"),
+            at("bulk/", bulks.bulks, "bulks"),
+            at("bulk/work/", bulks.bulk, "bulk"),
+            at("bulk/stop/", bulks.stop, "bulk_stop"),
             at("<path:object_id>/change/", queues.queue, "change"),
         ]
 

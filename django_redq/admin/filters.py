@@ -1,0 +1,158 @@
+"""Which dead letters a page is about: the filter of the list, as a form, in a URL, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.http import QueryDict
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from django_redq.conf import get_config
+from django_redq.errors import InvalidArgument
+from django_redq.outcome import Reason
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise
+
+    Text = str | _StrPromise
+else:
+    Text = str
+
+WITHOUT = "-"
+"""In the fields for kind and exception type: those that have none. No name of ours is like that."""
+
+REASONS: dict[str, Text] = {
+    Reason.EXHAUSTED: _("attempts exhausted"),
+    Reason.REJECTED: _("rejected by its handler"),
+    Reason.WORKER_LOST: _("worker lost"),
+    Reason.MISSING_PAYLOAD: _("payload missing"),
+    Reason.INVALID_PAYLOAD: _("payload invalid"),
+}
+
+LABELS: dict[str, Text] = {
+    "queue": _("Queue"),
+    "kind": _("Kind"),
+    "reason": _("Reason"),
+    "exception_type": _("Exception type"),
+    "since": _("Died since"),
+    "until": _("Died until"),
+    "text": _("Text in the error"),
+    "task_id": _("Task ID"),
+    "idempotency_key": _("Idempotency key"),
+    "shard": _("Shard"),
+    "older_than": _("Older than"),
+}
+"""What a filter is called, whether chosen here or by a command."""
+
+
+class MomentField(forms.DateTimeField):
+    """A date and a time, by the browser's own picker."""
+
+    # "any": a second or a fraction of one, as links have them, is no reason to refuse the form.
+    widget = forms.DateTimeInput(
+        format="%Y-%m-%dT%H:%M:%S", attrs={"type": "datetime-local", "step": "any"}
+    )
+
+    def clean(self, value: Any) -> datetime | None:
+        """Aware, also where the project's own times are naive."""
+        found: datetime | None = super().clean(value)
+        if found is not None and timezone.is_naive(found):
+            return timezone.make_aware(found)
+        return found
+
+
+def moment(value: datetime) -> str:
+    """An aware time as a :class:`MomentField` takes it from a URL."""
+    return timezone.make_naive(value).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which letters of which queues."""
+
+    queues: tuple[str, ...]
+    which: Mapping[str, Any]
+    """Arguments of :class:`DeadLetterQueue`'s methods."""
+    query: Mapping[str, str]
+    """The same, as a query string or a form carries it; what is not chosen is left out."""
+
+    def without(self, name: str) -> dict[str, str]:
+        """The query less one choice."""
+        return {key: value for key, value in self.query.items() if key != name}
+
+
+class LetterFilter(forms.Form):
+    """The filter of the list of dead letters; every field may be left empty."""
+
+    use_required_attribute = False
+    prominent = ("queue", "reason", "exception_type", "text")
+    """The fields that are always in sight."""
+
+    queue = forms.ChoiceField(required=False, label=LABELS["queue"])
+    reason = forms.ChoiceField(required=False, label=LABELS["reason"])
+    exception_type = forms.CharField(
+        required=False, max_length=500, label=LABELS["exception_type"], strip=True
+    )
+    text = forms.CharField(required=False, max_length=500, label=LABELS["text"])
+    kind = forms.CharField(required=False, max_length=128, label=LABELS["kind"])
+    since = MomentField(required=False, label=LABELS["since"])
+    until = MomentField(required=False, label=LABELS["until"])
+    task_id = forms.CharField(required=False, max_length=256, label=LABELS["task_id"])
+    idempotency_key = forms.CharField(
+        required=False, max_length=500, label=LABELS["idempotency_key"]
+    )
+
+    def __init__(self, data: QueryDict | Mapping[str, Any]) -> None:
+        super().__init__(data, auto_id="filter_%s")
+        self._all = tuple(get_config().queues)
+        _choices(self, "queue", {"": _("all"), **{name: name for name in self._all}})
+        _choices(self, "reason", {"": _("any"), **REASONS})
+
+    def chosen(self) -> Chosen:
+        """What was chosen; only of a form that is valid."""
+        given = {name: value for name, value in self.cleaned_data.items() if value}
+        queue = given.pop("queue", None)
+        for name in ("kind", "exception_type"):
+            if given.get(name) == WITHOUT:
+                given[name] = ""
+        return Chosen((queue,) if queue else self._all, given, self._query())
+
+    def blame(self, error: InvalidArgument) -> None:
+        """Puts the error beside the field that it is about."""
+        self.add_error(error.field if error.field in self.fields else None, error.reason)
+
+    def in_sight(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.prominent]
+
+    def further(self) -> list[forms.BoundField]:
+        return [field for field in self if field.name not in self.prominent]
+
+    def further_open(self) -> bool:
+        """Whether one of the further fields has something to mend; what is chosen is shown anyway."""
+        return any(field.errors for field in self.further())
+
+    def _query(self) -> dict[str, str]:
+        return {name: str(self.data[name]).strip() for name in self.fields if self.data.get(name)}
+
+
+def _choices(form: forms.Form, name: str, choices: Mapping[str, Text]) -> None:
+    field = form.fields[name]
+    assert isinstance(field, forms.ChoiceField)
+    field.choices = list(choices.items())
+
+
+def in_words(which: Mapping[str, Any]) -> Iterator[tuple[str, Text, Any]]:
+    """Each choice as its name, its label and its value for people; an empty kind is "none"."""
+    for name, value in which.items():
+        if value is None:
+            continue
+        label = LABELS.get(name, name)
+        if name == "reason":
+            yield name, label, REASONS.get(value, value)
+        else:
+            yield name, label, _("none") if value == "" else value
