@@ -42,7 +42,7 @@ local function replay(entry_id, letter)
   if spread > 0 then
     due = math.floor(due + spread * ((part.changed * GOLDEN_RATIO + phase) % 1))
   end
-  local became = letter.id and replay_letter(letter.id, entry_id, due, now) or 'gone'
+  local became = letter.id and replay_letter(letter.id, entry_id, due, now, letter) or 'gone'
   if became ~= 'replayed' then
     -- No task is dead by a tombstone, but it is known why.
     return letter.reason == 'missing_payload' and 'missing' or became
@@ -54,8 +54,8 @@ local function replay(entry_id, letter)
   return 'changed'
 end
 
-local function discard(entry_id)
-  return discard_letter('', entry_id) == 1 and 'changed' or 'gone'
+local function discard(entry_id, letter)
+  return discard_letter(letter.id or '', entry_id, letter) == 1 and 'changed' or 'gone'
 end
 
 -- Deals with one letter; what that costs.
@@ -65,7 +65,7 @@ local function take(entry_id, letter)
   if not asked_for(entry_id, letter, ARGV, 14) then
     return 1
   end
-  local became = action == 'replay' and replay(entry_id, letter) or discard(entry_id)
+  local became = action == 'replay' and replay(entry_id, letter) or discard(entry_id, letter)
   part[became] = part[became] + 1
   return 1 + ACTION_EFFORT
 end
