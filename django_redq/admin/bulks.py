@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -43,7 +42,7 @@ class Shown:
     action: Text
     state: Text
     goes_on: bool
-    choices: list[tuple[str, Text, Any]]
+    choices: list[tuple[str, Text, Text]]
     """What it is about, in words."""
     result: str
     done: int

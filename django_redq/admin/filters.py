@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from django_redq.conf import get_config
 from django_redq.errors import InvalidArgument
 from django_redq.outcome import Reason
+from django_redq.templatetags import redq_admin
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise
@@ -66,7 +67,7 @@ class MomentField(forms.DateTimeField):
         return found
 
 
-def moment(value: datetime) -> str:
+def as_field(value: datetime) -> str:
     """An aware time as a :class:`MomentField` takes it from a URL."""
     return timezone.make_naive(value).isoformat(timespec="milliseconds")
 
@@ -146,13 +147,20 @@ def _choices(form: forms.Form, name: str, choices: Mapping[str, Text]) -> None:
     field.choices = list(choices.items())
 
 
-def in_words(which: Mapping[str, Any]) -> Iterator[tuple[str, Text, Any]]:
+def in_words(which: Mapping[str, Any]) -> Iterator[tuple[str, Text, Text]]:
     """Each choice as its name, its label and its value for people; an empty kind is "none"."""
     for name, value in which.items():
-        if value is None:
-            continue
-        label = LABELS.get(name, name)
-        if name == "reason":
-            yield name, label, REASONS.get(value, value)
-        else:
-            yield name, label, _("none") if value == "" else value
+        if value is not None:
+            yield name, LABELS.get(name, name), _said(name, value)
+
+
+def _said(name: str, value: Any) -> Text:
+    if name == "reason":
+        return REASONS.get(value, str(value))
+    if isinstance(value, datetime):
+        return redq_admin.moment(value)
+    if isinstance(value, timedelta):
+        return redq_admin.duration(value.total_seconds())
+    if name == "older_than":
+        return redq_admin.duration(value)
+    return _("none") if value == "" else str(value)

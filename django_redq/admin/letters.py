@@ -17,8 +17,8 @@ from django_redq.admin.filters import (
     Chosen,
     LetterFilter,
     Text,
+    as_field,
     in_words,
-    moment,
 )
 from django_redq.admin.pages import Admin, page, render, url
 from django_redq.broker.patience import operator_broker
@@ -54,7 +54,7 @@ class Chip:
     """A choice of the filter, and the list without it."""
 
     label: Text
-    value: Any
+    value: Text
     link: str
 
 
@@ -173,7 +173,7 @@ def _times(admin: Admin, chosen: Chosen, order: dict[str, str]) -> Iterator[Chip
         (_("last 24 hours"), timedelta(days=1)),
         (_("last 7 days"), timedelta(days=7)),
     ):
-        yield Chip(label, past, url(admin, "dead", {**rest, **order, "since": moment(now - past)}))
+        yield Chip(label, "", url(admin, "dead", {**rest, **order, "since": as_field(now - past)}))
 
 
 def _count(chosen: Chosen) -> int | None:

@@ -42,24 +42,21 @@ def number(value: float) -> str:
 
 @register.filter
 def duration(seconds: float) -> str:
-    """Seconds for people: 42 s, 3 min 5 s, 2 h 10 min, 5 d 3 h."""
+    """Seconds for people: 42 s, 3 min 5 s, 2 h, 5 d 3 h."""
     whole = round(max(seconds, 0))
-    if whole >= 86_400:
-        return _("%(days)d d %(hours)d h") % {
-            "days": whole // 86_400,
-            "hours": whole % 86_400 // 3600,
-        }
-    if whole >= 3600:
-        return _("%(hours)d h %(minutes)d min") % {
-            "hours": whole // 3600,
-            "minutes": whole % 3600 // 60,
-        }
-    if whole >= 60:
-        return _("%(minutes)d min %(seconds)d s") % {"minutes": whole // 60, "seconds": whole % 60}
-    return _("%(seconds)d s") % {"seconds": whole}
+    parts = (
+        (_("%(n)d d"), whole // 86_400),
+        (_("%(n)d h"), whole // 3600 % 24),
+        (_("%(n)d min"), whole // 60 % 60),
+        (_("%(n)d s"), whole % 60),
+    )
+    first = next((at for at, (_unit, n) in enumerate(parts) if n), len(parts) - 1)
+    said = [unit % {"n": n} for unit, n in parts[first : first + 2] if n]
+    return " ".join(said) or parts[-1][0] % {"n": 0}
 
 
-def _absolute(value: datetime) -> str:
+def moment(value: datetime) -> str:
+    """The time without markup, in the time zone of the page."""
     return date_format(timezone.localtime(value), "Y-m-d H:i:s")
 
 
@@ -68,7 +65,7 @@ def when(value: datetime | None) -> str:
     """The time, for people and for programs."""
     if value is None:
         return "-"
-    return format_html('<time datetime="{}">{}</time>', value.isoformat(), _absolute(value))
+    return format_html('<time datetime="{}">{}</time>', value.isoformat(), moment(value))
 
 
 @register.filter
@@ -81,6 +78,6 @@ def age(value: datetime | None) -> str:
     return format_html(
         '<time datetime="{}" title="{}">{}</time>',
         value.isoformat(),
-        _absolute(value),
+        moment(value),
         said % {"time": duration(abs(seconds))},
     )
