@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django_redq.dead_letters import DeadLetter, ReplayResult
-from django_redq.management.output import as_json, one_line, printable
+from django_redq.dead_letters import DeadGroups, DeadLetter, ReplayResult
+from django_redq.management.output import as_json, one_line, printable, table
 
 
 def name_of(letter: DeadLetter | ReplayResult) -> str:
@@ -44,3 +44,23 @@ def lines_of(letter: DeadLetter) -> Iterator[str]:
         yield f"{name:>15}: {printable(value)}"
     if letter.traceback:
         yield printable(letter.traceback)
+
+
+def lines_of_groups(found: DeadGroups) -> Iterator[str]:
+    """Letters counted by what they have in common, the most frequent first."""
+    yield from table(
+        ("kind, exception", "letters", "first", "last"),
+        [
+            (
+                one_line(f"{group.kind or '-'}  {group.exception_type or '-'}"),
+                group.count,
+                group.first_at.isoformat(sep=" ", timespec="seconds"),
+                group.last_at.isoformat(sep=" ", timespec="seconds"),
+            )
+            for group in found.groups
+        ],
+    )
+    if found.others:
+        yield f"{found.others} more are of groups that are not counted apart"
+    if found.uncounted:
+        yield f"{found.uncounted} more were not counted"

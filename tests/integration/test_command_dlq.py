@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -92,8 +93,11 @@ def test_list_goes_on_where_a_page_ended(
 
 def test_list_filters(graves: Graveyard, capsys: pytest.CaptureFixture[str]) -> None:
     seconds, _ = graves.client.time()
-    old = graves.bury(0, "1-0", at=(seconds - 7200) * 1000, kind="a")
-    new = graves.bury(1, "2-0", at=seconds * 1000, reason="rejected")
+    failed = {"type": "ValueError", "error": "No luck"}
+    long_ago, just_now = (seconds - 7200) * 1000, seconds * 1000
+    old = graves.bury(0, f"{long_ago}-0", at=long_ago, kind="a", **failed)
+    new = graves.bury(1, f"{just_now}-0", at=just_now, reason="rejected", key="k")
+    noon = datetime.fromtimestamp(seconds - 3600, UTC).isoformat()
 
     for arguments, expected in (
         (("--older-than", "1h"), [old]),
@@ -101,6 +105,12 @@ def test_list_filters(graves: Graveyard, capsys: pytest.CaptureFixture[str]) -> 
         (("--kind", "a"), [old]),
         (("--kind", ""), [new]),
         (("--shard", "1"), [new]),
+        (("--exception-type", "ValueError"), [old]),
+        (("--exception-type", ""), [new]),
+        (("--text", "NO luck"), [old]),
+        (("--idempotency-key", "k"), [new]),
+        (("--since", noon), [new]),
+        (("--until", noon), [old]),
     ):
         lines, _ = run(capsys, "list", QUEUE, *arguments)
         assert [line.split()[2] for line in lines] == expected
@@ -160,6 +170,58 @@ def test_replay_of_many_needs_to_be_told_which(
     assert get_task(QUEUE, ids[0]).state is TaskState.SCHEDULED
     lines, _ = run(capsys, "replay", QUEUE, "--all", "--run-at", "2100-01-01T00:00:00")
     assert lines == ["3 replayed"]
+
+
+def test_a_letter_is_edited_and_replayed(
+    graves: Graveyard, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task_id = graves.bury(0, "1-0", payload={"to": "nobody"})
+    edit = ("replay", QUEUE, task_id)
+
+    with pytest.raises(CommandError, match=r"--payload: must be JSON"):
+        call_command("redq_dlq", *edit, "--payload", "{", "--entry-id", "1-0")
+    with pytest.raises(CommandError, match="entry_id: is needed with payload"):
+        call_command("redq_dlq", *edit, "--payload", "{}")
+    with pytest.raises(CommandError, match="--payload is for one TASK_ID"):
+        call_command("redq_dlq", *edit, "another", "--payload", "{}", "--entry-id", "1-0")
+    assert graves.left() == ["1-0"]
+
+    run(capsys, *edit, "--payload", '{"to": "ada"}', "--entry-id", "1-0")
+    stored = json.loads(graves.client.hget(graves.key("payload", 0), task_id))
+    assert stored["payload"] == {"to": "ada"}
+
+
+def test_a_payload_may_become_null(graves: Graveyard, capsys: pytest.CaptureFixture[str]) -> None:
+    task_id = graves.bury(0, "1-0", payload={"to": "nobody"})
+
+    run(capsys, "replay", QUEUE, task_id, "--payload", "null", "--entry-id", "1-0")
+
+    stored = json.loads(graves.client.hget(graves.key("payload", 0), task_id))
+    assert stored["payload"] is None
+
+
+def test_groups_are_counted(graves: Graveyard, capsys: pytest.CaptureFixture[str]) -> None:
+    def count(shard: int, group: str, count: str) -> None:
+        graves.client.hset(graves.key("groups", shard), group, count)
+
+    for shard in (0, 1):
+        for _ in range(3):
+            graves.bury(shard)
+        count(shard, "a ValueError", f"2 {BORN} {BORN + 60_000}")
+    count(0, "*", "1 1 1")
+
+    lines, _ = run(capsys, "groups", QUEUE)
+
+    assert lines[1].split() == [
+        *("a", "ValueError", "4"),
+        *("2023-11-14", "22:13:20+00:00", "2023-11-14", "22:14:20+00:00"),
+    ]
+    assert lines[2:] == [
+        "1 more are of groups that are not counted apart",
+        "1 more were not counted",
+    ]
+    document = json.loads("".join(run(capsys, "groups", QUEUE, "--json")[0]))
+    assert [(group["kind"], group["count"]) for group in document["groups"]] == [("a", 4)]
 
 
 def test_tombstones_are_told_of_and_left(
