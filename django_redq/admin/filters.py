@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django import forms
+from django.core.validators import RegexValidator
 from django.http import QueryDict
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -15,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from django_redq.conf import get_config
 from django_redq.errors import InvalidArgument
 from django_redq.outcome import Reason
+from django_redq.task import MAX_TASK_ID
 from django_redq.templatetags import redq_admin
 
 if TYPE_CHECKING:
@@ -35,6 +38,10 @@ REASONS: dict[str, Text] = {
     Reason.INVALID_PAYLOAD: _("payload invalid"),
 }
 
+LONGEST = 500
+LONGEST_KIND = 128
+"""Characters of what may be looked for."""
+
 LABELS: dict[str, Text] = {
     "queue": _("Queue"),
     "kind": _("Kind"),
@@ -51,7 +58,44 @@ LABELS: dict[str, Text] = {
 """What a filter is called, whether chosen here or by a command."""
 
 
-class MomentField(forms.DateTimeField):
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""What no page can carry through a form unchanged."""
+_INVALID = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+"""What no page may hold."""
+
+
+def inert(value: Any) -> Any:
+    """What somebody sent, as a page may show it again."""
+    return _INVALID.sub("\N{REPLACEMENT CHARACTER}", value) if isinstance(value, str) else value
+
+
+class Inert(forms.Field):
+    """A field that shows again what was sent to it, however wrong, without breaking the page."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return inert(super().prepare_value(value))
+
+
+class WordField(Inert, forms.CharField):
+    """Text without control characters."""
+
+    def __init__(self, label: Text, max_length: int) -> None:
+        refused = RegexValidator(
+            _CONTROL, _("Control characters cannot be looked for."), inverse_match=True
+        )
+        super().__init__(required=False, label=label, max_length=max_length, validators=[refused])
+
+
+def can_ask_for(kind: str, exception_type: str) -> bool:
+    """Whether the filter can name these; what strangers write may be anything."""
+    return (
+        len(kind) <= LONGEST_KIND
+        and len(exception_type) <= LONGEST
+        and not any(_CONTROL.search(one) or one != one.strip() for one in (kind, exception_type))
+    )
+
+
+class MomentField(Inert, forms.DateTimeField):
     """A date and a time, by the browser's own picker."""
 
     # "any": a second or a fraction of one, as links have them, is no reason to refuse the form.
@@ -96,17 +140,13 @@ class LetterFilter(forms.Form):
 
     queue = forms.ChoiceField(required=False, label=LABELS["queue"])
     reason = forms.ChoiceField(required=False, label=LABELS["reason"])
-    exception_type = forms.CharField(
-        required=False, max_length=500, label=LABELS["exception_type"], strip=True
-    )
-    text = forms.CharField(required=False, max_length=500, label=LABELS["text"])
-    kind = forms.CharField(required=False, max_length=128, label=LABELS["kind"])
+    exception_type = WordField(LABELS["exception_type"], LONGEST)
+    text = WordField(LABELS["text"], LONGEST)
+    kind = WordField(LABELS["kind"], LONGEST_KIND)
     since = MomentField(required=False, label=LABELS["since"])
     until = MomentField(required=False, label=LABELS["until"])
-    task_id = forms.CharField(required=False, max_length=256, label=LABELS["task_id"])
-    idempotency_key = forms.CharField(
-        required=False, max_length=500, label=LABELS["idempotency_key"]
-    )
+    task_id = WordField(LABELS["task_id"], MAX_TASK_ID)
+    idempotency_key = WordField(LABELS["idempotency_key"], LONGEST)
 
     def __init__(self, data: QueryDict | Mapping[str, Any]) -> None:
         super().__init__(data, auto_id="filter_%s")

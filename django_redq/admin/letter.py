@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_redq.admin import audit, payloads
-from django_redq.admin.filters import REASONS, Text
+from django_redq.admin.filters import REASONS, Inert, Text, inert
 from django_redq.admin.letters import crumbs, link_to, value_of
 from django_redq.admin.pages import Admin, may, page, queue_url, render, url
 from django_redq.admin.when import StartField
@@ -25,8 +25,14 @@ from django_redq.dead_letters import DeadLetter, DeadLetterQueue
 from django_redq.errors import DeadLetterNotFound, InvalidArgument
 from django_redq.outcome import Failure
 from django_redq.producer import get_task
-from django_redq.task import TaskInfo
+from django_redq.task import TaskState
 
+STATES: dict[TaskState, Text] = {
+    TaskState.SCHEDULED: gettext_lazy("scheduled"),
+    TaskState.READY: gettext_lazy("ready"),
+    TaskState.RUNNING: gettext_lazy("running"),
+    TaskState.DEAD: gettext_lazy("dead"),
+}
 LONGEST_SHOWN = 100_000
 """Characters of a payload on the page."""
 
@@ -92,6 +98,7 @@ def _may_edit(request: HttpRequest, found: DeadLetter) -> bool:
 def _gone(admin: Admin, request: HttpRequest, error: DeadLetterNotFound) -> HttpResponse:
     """Most often somebody else was faster; then it helps to know where the task is now."""
     task_id = request.GET.get("task", "")
+    now = get_task(error.queue, task_id) if task_id else None
     return render(
         admin,
         request,
@@ -101,17 +108,13 @@ def _gone(admin: Admin, request: HttpRequest, error: DeadLetterNotFound) -> Http
         status=404,
         queue=error.queue,
         task_id=task_id,
-        now=_task(error.queue, task_id),
-        typed=request.POST.get("payload", ""),
+        now=STATES[now.state] if now is not None else "",
+        typed=inert(request.POST.get("payload", "")),
         links={
             "dead": url(admin, "dead", {"queue": error.queue}),
             "task": url(admin, "task", {"queue": error.queue, "task": task_id}),
         },
     )
-
-
-def _task(queue: str, task_id: str) -> TaskInfo | None:
-    return get_task(queue, task_id) if task_id else None
 
 
 # --- the timeline ------------------------------------------------------------------------------
@@ -142,16 +145,18 @@ def _timeline(found: DeadLetter) -> Iterator[Event]:
 # --- edit and replay ---------------------------------------------------------------------------
 
 
+class PayloadField(Inert, forms.CharField):
+    """JSON, in lines."""
+
+    widget = forms.Textarea(attrs={"rows": 20, "spellcheck": "false", "autocomplete": "off"})
+
+
 class EditForm(forms.Form):
     """The payload as text, and when to run it."""
 
     use_required_attribute = False
 
-    payload = forms.CharField(
-        label=gettext_lazy("Payload, as JSON"),
-        strip=False,
-        widget=forms.Textarea(attrs={"rows": 20, "spellcheck": "false", "autocomplete": "off"}),
-    )
+    payload = PayloadField(label=gettext_lazy("Payload, as JSON"), strip=False)
     run_at = StartField()
 
     def clean_payload(self) -> Any:

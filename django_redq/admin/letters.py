@@ -18,6 +18,7 @@ from django_redq.admin.filters import (
     LetterFilter,
     Text,
     as_field,
+    can_ask_for,
     in_words,
 )
 from django_redq.admin.pages import Admin, page, render, url
@@ -216,7 +217,7 @@ class GroupRow:
     """A number as SVG wants it, whatever the language."""
     link: str
     query: dict[str, str]
-    """The filter that finds its letters, as a form's hidden fields."""
+    """The filter that finds its letters, as a form's hidden fields; empty where none can."""
 
 
 @page("view")
@@ -255,9 +256,12 @@ def _group_rows(admin: Admin, found: Iterable[DeadGroups]) -> list[GroupRow]:
 
 
 def _group_row(admin: Admin, group: DeadGroup, most: int) -> GroupRow:
+    share = f"{group.count / max(most, 1):.3f}"
+    if not can_ask_for(group.kind, group.exception_type):
+        return GroupRow(group, share, "", {})
     query = {
         "queue": group.queue,
         "kind": group.kind or WITHOUT,
         "exception_type": group.exception_type or WITHOUT,
     }
-    return GroupRow(group, f"{group.count / max(most, 1):.3f}", url(admin, "dead", query), query)
+    return GroupRow(group, share, url(admin, "dead", query), query)

@@ -20,3 +20,8 @@ def changelist(admin: Admin, request: HttpRequest) -> HttpResponse:
 def queue(admin: Admin, request: HttpRequest, object_id: str) -> HttpResponse:
     found = Queue(unquote(object_id), broker=operator_broker())
     return render(admin, request, "base.html", title=found.name)
+
+
+@page("view")
+def task(admin: Admin, request: HttpRequest) -> HttpResponse:
+    return render(admin, request, "base.html", title=_("Task"))

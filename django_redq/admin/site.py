@@ -27,6 +27,7 @@ class QueueAdmin(ModelAdmin):  # type: ignore[type-arg]
 
         return [
             at("", queues.changelist, "changelist"),
+            at("task/", queues.task, "task"),
             at("dead/", letters.letters, "dead"),
             at("dead/causes/", letters.groups, "groups"),
             at("dead/letter/", letter.letter, "letter"),

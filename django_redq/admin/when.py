@@ -9,7 +9,7 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_redq.admin.filters import MomentField
+from django_redq.admin.filters import Inert, MomentField
 
 LONGEST_SPREAD = 7 * 24 * 60
 """Minutes."""
@@ -32,13 +32,17 @@ class StartField(MomentField):
         return start
 
 
+class MinutesField(Inert, forms.FloatField):
+    """A length of time."""
+
+
 class WhenForm(forms.Form):
     """At once, at a time, or spread over some minutes from then."""
 
     use_required_attribute = False
 
     run_at = StartField()
-    spread = forms.FloatField(
+    spread = MinutesField(
         required=False,
         min_value=0,
         max_value=LONGEST_SPREAD,
