@@ -41,7 +41,7 @@ def every_call(shard: Shard) -> list[Call[Any]]:
 
 
 def _of_bulk_work(shard: Shard) -> list[Call[Any]]:
-    work = bulk_calls.BulkStep("b1", 2**45, "replay", 2**45, 1000, 0.5, ("kind", "welcome"))
+    work = bulk_calls.BulkStep("b1", "-", 2**45, "replay", 2**45, 1000, 0.5, ("kind", "welcome"))
     return [
         bulk_calls.begin(shard, "b1", b"{}", NOW),
         bulk_calls.end(shard, "b1", "done", NOW),

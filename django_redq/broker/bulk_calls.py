@@ -73,7 +73,10 @@ class BulkStep:
     """What one shard's share of the work is, as :func:`step` wants it."""
 
     bulk_id: str
+    first: str
+    """Entry ID from which on letters are looked at; '-': the first one."""
     till: int
+    """As of :class:`StoredBulk`."""
     action: str
     """``replay`` or ``discard``."""
     start: int
@@ -164,7 +167,7 @@ def step(shard: Shard, instance: str, work: BulkStep, now: str) -> Call[str]:
         ),
         (
             *(now, instance, shard.wake, shard.due, shard.number),
-            *(work.bulk_id + _PART, work.till, work.action),
+            *(work.bulk_id + _PART, work.first, work.till, work.action),
             *(work.start, work.spread, f"{work.phase:.9f}"),
             *(MAX_EFFORT, MAX_SCRIPT_BYTES),
             *work.asked,

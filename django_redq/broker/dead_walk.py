@@ -114,6 +114,15 @@ class Filters:
     def any(self) -> bool:
         return bool(self.asked) or self.older_than_ms is not None
 
+    def span(self) -> tuple[str, str]:
+        """Entry IDs between which all that is asked for lies, where the time in the letters is that of
+        Redis' clock.
+        """
+        return (
+            "-" if self.since is None else str(max(self.since - CLOCK_SLACK_MS, 0)),
+            "+" if self.until is None else str(max(self.until + CLOCK_SLACK_MS, 0)),
+        )
+
     @property
     def only_group(self) -> bool:
         """Whether they ask for one kind and exception type, and nothing else."""
@@ -262,12 +271,8 @@ class Walk:
 
     def _ends(self) -> tuple[str, str]:
         """Where a shard's letters begin and end for these filters."""
-        low, high = "-", "+"
-        if not self._now:
-            # By a clock of its own a letter's time says nothing of its entry ID.
-            since, until = self._filters.since, self._filters.until
-            low = low if since is None else str(max(since - CLOCK_SLACK_MS, 0))
-            high = high if until is None else str(max(until + CLOCK_SLACK_MS, 0))
+        # By a clock of its own a letter's time says nothing of its entry ID.
+        low, high = ("-", "+") if self._now else self._filters.span()
         return (high, low) if self._newest_first else (low, high)
 
     def _start(self, ordinal: int, after: Position) -> str:

@@ -44,17 +44,21 @@ class _Open:
     def __str__(self) -> str:
         return f"bulk {self.definition.action} {self.bulk_id} of {self.queue!r}"
 
-    def work(self, shard: Shard) -> BulkStep:
+    def work(self, shard: Shard, *, own_clock: bool) -> BulkStep:
         """The share of one shard."""
         definition, begun = self.definition, self.stored.begun
+        filters = definition.filters(begun)
+        # By a clock of our own a letter's time says nothing of its entry ID.
+        first, last = ("-", "+") if own_clock else filters.span()
         return BulkStep(
             bulk_id=self.bulk_id,
-            till=self.stored.till,
+            first=first,
+            till=self.stored.till if last == "+" else min(self.stored.till, int(last)),
             action=definition.action,
             start=definition.start(begun),
             spread=definition.spread,
             phase=shard.number / len(self.shards),
-            asked=definition.filters(begun).asked,
+            asked=filters.asked,
         )
 
     def shown(self, found: Sequence[StoredBulks]) -> Bulk:
@@ -187,8 +191,9 @@ class BulkCarrier:
         bulk_id, shard = part
         one = self._open[bulk_id]
         try:
+            work = one.work(shard, own_clock=self._now is not None)
             return self._broker.run(
-                bulk_calls.step(shard, self._leases.instance, one.work(shard), self._clock())
+                bulk_calls.step(shard, self._leases.instance, work, self._clock())
             )
         except faults.REDIS_ERRORS as error:
             self._fault(f"{one} cannot be carried on in shard {shard.number}", error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import uuid
 from collections.abc import Callable, Iterator
@@ -53,6 +54,11 @@ def scheduler(grave: Graveyard) -> Iterator[Scheduler]:
 
 def left(grave: Graveyard) -> list[list[str]]:
     return [grave.left(shard) for shard in range(SHARDS)]
+
+
+def names() -> Iterator[str]:
+    """IDs in the order in which they are asked for, within one millisecond, too."""
+    return (str(uuid.UUID(int=number)) for number in itertools.count())
 
 
 def size(grave: Graveyard, name: str) -> int:
@@ -155,7 +161,7 @@ def test_a_request_that_is_sent_twice_begins_one_bulk(letters: DeadLetterQueue) 
 
 
 def test_what_is_newer_stands_first(letters: DeadLetterQueue) -> None:
-    begun = [letters.start_replay().id for _ in range(3)]
+    begun = [letters.start_replay(bulk_id=name).id for name in itertools.islice(names(), 3)]
 
     assert [bulk.id for bulk in letters.bulks()] == begun[::-1]
 
@@ -173,12 +179,12 @@ def test_of_those_that_are_over_the_last_few_are_kept(
     grave: Graveyard, letters: DeadLetterQueue
 ) -> None:
     begun = []
-    for _ in range(MAX_OVER + 3):
-        begun.append(letters.start_replay().id)
+    for name in itertools.islice(names(), MAX_OVER + 3):
+        begun.append(letters.start_replay(bulk_id=name).id)
         letters.stop_bulk(begun[-1])
     letters.start_replay()
 
-    assert [bulk.id for bulk in letters.bulks()][1:] == begun[: -MAX_OVER - 1 : -1]
+    assert [bulk.id for bulk in letters.bulks() if bulk.is_over] == begun[: -MAX_OVER - 1 : -1]
     for shard in range(SHARDS):
         names = {name.decode() for name in grave.client.hkeys(grave.key("bulk", shard))}
         assert names.isdisjoint({*begun[:3], *(f"{one} part" for one in begun[:3])})
@@ -221,8 +227,9 @@ def test_what_never_began_is_not_found(letters: DeadLetterQueue, bulk_id: str) -
 
 def test_each_verb_has_a_twin(letters: DeadLetterQueue) -> None:
     async def story() -> None:
-        first = await letters.astart_replay(by="ann")
-        second = await letters.astart_discard()
+        one, two = itertools.islice(names(), 2)
+        first = await letters.astart_replay(by="ann", bulk_id=one)
+        second = await letters.astart_discard(bulk_id=two)
         assert await letters.abulk(first.id) == first
         assert await letters.astop_bulk(second.id) is True
         assert [one.id for one in await letters.abulks()] == [second.id, first.id]
@@ -306,6 +313,23 @@ def test_an_age_counts_to_the_beginning(grave: Graveyard, scheduler: Scheduler) 
     scheduler.run_once()
 
     assert grave.left(0) == ["2-0"]
+
+
+def test_what_died_before_the_time_asked_for_is_not_even_looked_at(
+    grave: Graveyard, letters: DeadLetterQueue, scheduler: Scheduler
+) -> None:
+    hour = 3_600_000
+    for at in (BORN, BORN + hour, BORN + 2 * hour, BORN + 3 * hour):
+        grave.bury(0, f"{at}-0", at=at)
+    bulk = letters.start_discard(
+        since=datetime.fromtimestamp((BORN + hour) / 1000, UTC),
+        until=datetime.fromtimestamp((BORN + 2 * hour) / 1000, UTC),
+    )
+
+    scheduler.run_once()
+
+    assert grave.left(0) == [f"{BORN}-0", f"{BORN + 3 * hour}-0"]
+    assert letters.bulk(bulk.id).looked_at == 2
 
 
 def test_one_shard_alone_is_meant_where_one_is_named(
@@ -425,7 +449,7 @@ def test_a_stopped_bulk_changes_nothing_more(
     grave.bury_many(1000)
     bulk = letters.start_replay(delay=3600)
     instance = grave.client.get(grave.key("lease", 0)).decode()
-    work = bulk_calls.BulkStep(bulk.id, 2**45, "replay", 2**45, 0, 0.0, ())
+    work = bulk_calls.BulkStep(bulk.id, "-", 2**45, "replay", 2**45, 0, 0.0, ())
     broker = get_broker()
     shard = letters._shards[0]
     assert broker.run(bulk_calls.step(shard, instance, work, "")) == "going"

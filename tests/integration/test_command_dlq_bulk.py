@@ -109,11 +109,12 @@ def test_list_shows_a_line_each(
 ) -> None:
     for shard in range(SHARDS):
         graves.bury(shard)
-    first = letters.start_replay(by="ann\x1b[2J\n", kind="x")
+    one, two = str(uuid.UUID(int=1)), str(uuid.UUID(int=2))
+    first = letters.start_replay(by="ann\x1b[2J\n", kind="x", bulk_id=one)
     scheduler = Scheduler(QUEUE)
     scheduler.run_once()
     scheduler.stop()
-    second = letters.start_discard(by="bob")
+    second = letters.start_discard(by="bob", bulk_id=two)
 
     lines = run(capsys, "bulk", "list", QUEUE)
 

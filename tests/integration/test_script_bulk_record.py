@@ -59,7 +59,7 @@ def test_begin_sent_twice_begins_once(here: Here) -> None:
 def test_begin_is_refused_where_too_many_are_open(here: Here) -> None:
     for number in range(MAX_OPEN - 1):
         keep(here, f"other{number}", OPEN)
-        keep(here, f"over{number}", f"done 7 {NOW} {NOW} {{}}")
+        keep(here, f"over{number}", f"done 7 {NOW} {NOW} {{open 1}}")
         keep(here, f"other{number} part", GOING)
     keep(here, "garbled", "rubbish")
 

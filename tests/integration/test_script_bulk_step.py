@@ -20,7 +20,9 @@ HOLDER = "someone-3"
 STATE = "3 1 3 1-9 [7]"
 A_STEP = MAX_EFFORT // 4
 """Letters that one step replays or discards."""
-REPLAY = BulkStep(bulk_id="b1", till=100, action="replay", start=0, spread=0, phase=0.0, asked=())
+REPLAY = BulkStep(
+    bulk_id="b1", first="-", till=100, action="replay", start=0, spread=0, phase=0.0, asked=()
+)
 DISCARD = replace(REPLAY, action="discard")
 
 
@@ -155,6 +157,15 @@ def test_step_leaves_what_died_after_the_beginning(here: Here) -> None:
     assert step(here, DISCARD) == "done"
 
     assert left(here) == ["101-0"]
+
+
+def test_step_begins_where_it_is_told(here: Here) -> None:
+    bury(here, "1-0", "2-0", "2-1", "3-0")
+
+    assert step(here, DISCARD, first="2") == "done"
+
+    assert left(here) == ["1-0"]
+    assert part(here) == done(3, changed=3)
 
 
 def test_step_leaves_what_fell_back_since_the_first_step(here: Here) -> None:

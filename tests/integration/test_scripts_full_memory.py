@@ -145,7 +145,7 @@ def _begin_a_bulk(here: Here) -> Call[Any]:
 
 def _bulk_step(here: Here, action: str, *asked: str, start: int = 0) -> Call[Any]:
     _lease(here, TTL)
-    work = BulkStep("b1", NOW, action, start, 0, 0.0, asked)
+    work = BulkStep("b1", "-", NOW, action, start, 0, 0.0, asked)
     return bulk_calls.step(here.shard, INSTANCE, work, NOW_TEXT)
 
 

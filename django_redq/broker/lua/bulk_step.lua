@@ -1,15 +1,16 @@
 -- Carries on a shard's part of a bulk: replays or discards the letters that it is about, oldest first, some a call.
 -- KEYS   lease delay payload state entry stream dlq meta groups bulk
--- ARGV   now instance wake_channel due_channel shard part_id till action start spread phase max_effort max_bytes (name value)...
+-- ARGV   now instance wake_channel due_channel shard part_id from till action start spread phase max_effort max_bytes (name value)...
 -- REPLY  the state of the part: 'going', 'done', 'stopped'; or '' where the lease is not this instance's
 -- What was done, and how far it got, is written in one go: no call that is lost or comes twice makes a difference.
--- Letters are meant that died up to the ms `till`, and before the first call: not those that fall back meanwhile.
+-- Letters are meant from the entry ID `from` on that died up to the ms `till`, and before the first call: not those
+-- that fall back meanwhile.
 -- Of the tasks replayed the n-th is due at `start` (0: now) + `spread` * the fraction of (n * the golden ratio +
 -- `phase`). That fills the time evenly however many there will be (Knuth, The Art of Computer Programming, vol. 3,
 -- 6.4, theorem S).
 local lease, delay, payload, state, entry, stream, dlq, meta, groups, bulk = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local now, instance, wake_channel, due_channel, shard, part_id, till, action = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
-local start, spread, phase, max_effort, max_bytes = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
+local now, instance, wake_channel, due_channel, shard, part_id, from, till, action = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local start, spread, phase, max_effort, max_bytes = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14])
 --@include clock digits fields_of died_at asked_for dead_by letter_at put_ready group_remove replay_letter discard_letter part_of part_text tell tell_sooner
 
 local GOLDEN_RATIO = 0.6180339887498949
@@ -62,7 +63,7 @@ end
 local function take(entry_id, letter)
   part.cursor = entry_id
   part.looked_at = part.looked_at + 1
-  if not asked_for(entry_id, letter, ARGV, 14) then
+  if not asked_for(entry_id, letter, ARGV, 15) then
     return 1
   end
   local became = action == 'replay' and replay(entry_id, letter) or discard(entry_id, letter)
@@ -78,8 +79,8 @@ end
 
 -- false after the last letter.
 local function take_some()
-  local from = part.cursor == '-' and '-' or '(' .. part.cursor
-  local rows = redis.call('XRANGE', dlq, from, part.till, 'COUNT', CHUNK)
+  local next_one = part.cursor == '-' and from or '(' .. part.cursor
+  local rows = redis.call('XRANGE', dlq, next_one, part.till, 'COUNT', CHUNK)
   for _, row in ipairs(rows) do
     for _, text in ipairs(row[2]) do
       bytes = bytes + #text
