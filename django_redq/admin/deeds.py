@@ -24,7 +24,7 @@ from django_redq.admin.letters import crumbs
 from django_redq.admin.pages import Admin, may, page, render, url
 from django_redq.admin.when import WhenForm
 from django_redq.broker.patience import operator_broker
-from django_redq.conf import LATEST_MS, to_epoch_ms
+from django_redq.conf import LATEST_MS, get_config, to_epoch_ms
 from django_redq.dead_letters import BulkAction, DeadLetterQueue, LetterRef
 from django_redq.errors import InvalidArgument
 from django_redq.task import new_task_id
@@ -57,6 +57,7 @@ def _asked(request: HttpRequest) -> doing.Deed:
 
     Raises:
         InvalidArgument: it is none of ours.
+        UnknownQueue: nor is a queue that it names.
     """
     action, _dash, scope = request.POST.get("act", "").partition("-")
     form = LetterFilter(request.POST)
@@ -67,7 +68,7 @@ def _asked(request: HttpRequest) -> doing.Deed:
     refs: dict[str, list[LetterRef]] = defaultdict(list)
     for value in request.POST.getlist("letter") if scope == "selected" else ():
         queue, _colon, ref = value.partition(":")
-        refs[queue].append(LetterRef.parse(ref))
+        refs[get_config().queue(queue).name].append(LetterRef.parse(ref))
     return doing.Deed(BulkAction(action), scope == "selected", refs, form.chosen())
 
 
@@ -112,10 +113,14 @@ def _ask(admin: Admin, request: HttpRequest, asked: doing.Deed, form: WhenForm) 
 def _title(asked: doing.Deed, count: int, *, exact: bool) -> str:
     if asked.replays:
         sure = ngettext("Replay %(n)s dead letter?", "Replay %(n)s dead letters?", count)
-        unsure = _("Replay at least %(n)s dead letters?")
+        unsure = ngettext(
+            "Replay at least %(n)s dead letter?", "Replay at least %(n)s dead letters?", count
+        )
     else:
         sure = ngettext("Discard %(n)s dead letter?", "Discard %(n)s dead letters?", count)
-        unsure = _("Discard at least %(n)s dead letters?")
+        unsure = ngettext(
+            "Discard at least %(n)s dead letter?", "Discard at least %(n)s dead letters?", count
+        )
     return (sure if exact else unsure) % {"n": number_format(count, force_grouping=True)}
 
 

@@ -35,6 +35,8 @@ STATES: dict[TaskState, Text] = {
 }
 LONGEST_SHOWN = 100_000
 """Characters of a payload on the page."""
+LONGEST_EDITED = 1_000_000
+"""Characters of a payload that can be edited: Django takes 2.5 MB of a form, if it is not told else."""
 
 
 @page("view")
@@ -177,10 +179,10 @@ def edit(admin: Admin, request: HttpRequest) -> HttpResponse:
     """Changes the payload and replays the letter, in one step."""
     try:
         found = _find(request)
-        if found.task is None or not found.replayable:
-            messages.error(request, _("It cannot be edited: there is no payload that decodes."))
+        before = payloads.pretty(found.task.payload) if found.task is not None else ""
+        if not before or len(before) > LONGEST_EDITED:
+            messages.error(request, _uneditable(before))
             return HttpResponseRedirect(_link(admin, "letter", request))
-        before = payloads.pretty(found.task.payload)
         form = EditForm(request.POST or None, initial={"payload": before})
         if form.is_valid() and _replay(request, found, form, before):
             return HttpResponseRedirect(url(admin, "dead", {"queue": found.queue}))
@@ -197,6 +199,12 @@ def edit(admin: Admin, request: HttpRequest) -> HttpResponse:
         form=form,
         links={"letter": link_to(admin, found)},
     )
+
+
+def _uneditable(payload: str) -> str:
+    if payload:
+        return _("Its payload is too large to be edited here.")
+    return _("It cannot be edited: there is no payload that decodes.")
 
 
 def _replay(request: HttpRequest, found: DeadLetter, form: EditForm, before: str) -> bool:

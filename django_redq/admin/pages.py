@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from django_redq.broker import faults
 from django_redq.broker.patience import within
-from django_redq.errors import ConfigurationError, InvalidArgument, UnknownQueue
+from django_redq.errors import ConfigurationError, RedqError, UnknownQueue
 
 if TYPE_CHECKING:
     Admin = ModelAdmin[Any]
@@ -58,10 +58,10 @@ def page(*permissions: str, methods: Iterable[str] = ("GET",)) -> Callable[[View
                     return view(admin, request, *args, **kwargs)
             except UnknownQueue as error:
                 return _fault(admin, request, _("No such queue"), str(error), status=404)
-            except InvalidArgument as error:
-                return _fault(admin, request, _("This cannot be"), str(error), status=400)
             except ConfigurationError as error:
                 return _fault(admin, request, _("The settings are wrong"), str(error), status=503)
+            except RedqError as error:
+                return _fault(admin, request, _("This cannot be done"), str(error), status=400)
             except faults.REDIS_ERRORS as error:
                 logger.warning("%s: %s", request.path, faults.in_words(error))
                 return _outage(admin, request, error)

@@ -1,0 +1,116 @@
+"""Redis away, a shard broken, a record nobody can read: a page with a message, never a 500."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import override_settings
+from django.urls import reverse
+
+from django_redq import DeadLetterQueue
+from tests.harness import Redq
+from tests.integration.admin.visitors import Visitor, address
+from tests.integration.graves import QUEUE, SHARDS, Graveyard, configure
+
+LETTER = {"queue": QUEUE, "task": "t", "entry": "1-0"}
+PAGES = [
+    ("dead", {}),
+    ("dead", {"queue": QUEUE, "text": "x"}),
+    ("groups", {}),
+    ("letter", LETTER),
+    ("letter_edit", LETTER),
+    ("bulks", {}),
+    ("bulk", {"queue": QUEUE, "id": "0199a0a0-0000-7000-8000-000000000000"}),
+]
+FORMS = [
+    ("dead_action", {"act": "replay-matching"}),
+    ("dead_action", {"act": "replay-selected", "letter": f"{QUEUE}:0:1-0:t", "confirmed": "yes"}),
+    ("dead_action", {"act": "discard-matching", "confirmed": "yes", "part": QUEUE}),
+    ("bulk_stop", {"queue": QUEUE, "id": "0199a0a0-0000-7000-8000-000000000000"}),
+]
+
+
+@pytest.fixture
+def stopped(own_redq: Redq) -> Redq:
+    """A Redis that has gone down."""
+    configure(own_redq)
+    Graveyard(own_redq).bury(0)
+    own_redq.server.stop()
+    return own_redq
+
+
+@pytest.mark.parametrize(("name", "query"), PAGES)
+def test_without_redis_each_page_says_so(
+    stopped: Redq, boss: Visitor, name: str, query: dict[str, str]
+):
+    page = boss.get(name, **query)
+
+    assert page.status == 503
+    assert page.title == "Redis does not answer"
+    assert page.link("Try again").startswith(address(name))
+
+
+@pytest.mark.parametrize(("name", "data"), FORMS)
+def test_without_redis_nobody_knows_what_was_done(
+    stopped: Redq, boss: Visitor, name: str, data: dict[str, str]
+):
+    page = boss.post(name, data)
+
+    assert page.status == 503
+    assert "It is not known whether it was done." in page.content
+    assert "Try again" not in page.content
+
+
+def test_without_redis_the_rest_of_the_admin_works(stopped: Redq, boss: Visitor):
+    for path in (reverse("admin:index"), reverse("admin:app_list", args=("django_redq",))):
+        assert boss.client.get(path).status_code == 200
+
+
+@pytest.mark.parametrize(("name", "query"), PAGES[:3])
+def test_a_broken_shard_does_not_hide_the_others(
+    graves: Graveyard, boss: Visitor, name: str, query: dict[str, str]
+):
+    task_id = graves.bury(1, error="x")
+    for key in ("dlq", "groups"):
+        graves.client.set(graves.key(key, 0), "no stream")
+
+    page = boss.get(name, **query)
+
+    assert page.status == 200
+    assert "Some shards do not answer" in page.content
+    if name == "dead":
+        assert [row[-1] for row in page.rows()] == [task_id]
+
+
+def test_the_question_counts_what_it_can(graves: Graveyard, boss: Visitor):
+    graves.bury(1)
+    graves.client.set(graves.key("dlq", 0), "no stream")
+
+    question = boss.post("dead_action", {"act": "discard-matching"})
+
+    assert question.title == "Discard at least 1 dead letter?"
+
+
+@pytest.mark.parametrize(("name", "query"), PAGES)
+def test_keys_of_another_kind_break_no_page(
+    graves: Graveyard, boss: Visitor, name: str, query: dict[str, str]
+):
+    for shard in range(SHARDS):
+        for key in ("dlq", "groups", "bulk", "entry", "payload", "state"):
+            graves.client.set(graves.key(key, shard), "something else")
+
+    assert boss.get(name, **query).status in {200, 404, 503}
+
+
+def test_a_layout_that_is_not_the_settings_is_told(graves: Graveyard, redq: Redq, boss: Visitor):
+    DeadLetterQueue(QUEUE).count()
+    redq.configure(queues={QUEUE: {"SHARDS": SHARDS + 1}})
+
+    page = boss.get("dead")
+
+    assert page.status == 503
+    assert "SHARDS" in page.content
+
+
+def test_settings_that_are_wrong_are_told(redq: Redq, boss: Visitor):
+    with override_settings(REDQ={"QUEUES": {"a b": {}}}):
+        assert boss.get("dead").status == 503
