@@ -186,8 +186,8 @@ def test_of_those_that_are_over_the_last_few_are_kept(
 
     assert [bulk.id for bulk in letters.bulks() if bulk.is_over] == begun[: -MAX_OVER - 1 : -1]
     for shard in range(SHARDS):
-        names = {name.decode() for name in grave.client.hkeys(grave.key("bulk", shard))}
-        assert names.isdisjoint({*begun[:3], *(f"{one} part" for one in begun[:3])})
+        kept = {name.decode() for name in grave.client.hkeys(grave.key("bulk", shard))}
+        assert kept.isdisjoint({*begun[:3], *(f"{one} part" for one in begun[:3])})
 
 
 @pytest.mark.parametrize(
