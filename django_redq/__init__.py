@@ -53,7 +53,8 @@ if TYPE_CHECKING:
         enqueue_many,
         get_task,
     )
-    from django_redq.queue import Queue, QueueStats
+    from django_redq.queue import Queue
+    from django_redq.queue_stats import QueueStats
     from django_redq.scheduler.scheduler import Scheduler
     from django_redq.service import QueueGroup
     from django_redq.signals import (
@@ -109,7 +110,8 @@ _HOMES = {
         "enqueue_many",
         "get_task",
     ),
-    "queue": ("Queue", "QueueStats"),
+    "queue": ("Queue",),
+    "queue_stats": ("QueueStats",),
     "scheduler.scheduler": ("Scheduler",),
     "service": ("QueueGroup",),
     "signals": (

@@ -2,49 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
 
-from django_redq.broker import calls, operator_calls
+from django_redq.broker import calls, faults, operator_calls
 from django_redq.broker.calls import Call
-from django_redq.broker.inspector import SeenConsumer, ShardStats, run_all, stats_of
+from django_redq.broker.inspector import run, run_all
 from django_redq.broker.keys import shard_of
+from django_redq.broker.meter import RINGS, Activity, Reading, added_up, history
 from django_redq.broker.sync import Broker, get_broker, shards_for
+from django_redq.errors import InvalidArgument
+from django_redq.queue_stats import QueueStats, read_stats
 from django_redq.task import check_task_id
 from django_redq.twins import blocks, twin
 
 Clock = Callable[[], float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStats:
-    """A queue's shards added up. Each shard is as of one moment, so no task is counted twice."""
-
-    queue: str
-    scheduled: int
-    ready: int
-    running: int
-    dead: int
-    """Dead letters that lie there now."""
-    succeeded: int
-    """Tasks acknowledged since the queue was first used."""
-    retried: int
-    """Failed runs since then that were given another."""
-    died: int
-    """Tasks dead-lettered since then, replayed ones included."""
-    oldest_ready_age: float | None
-    """Seconds that the first READY task has waited; None where none is READY."""
-    lateness: float | None
-    """Seconds since the first SCHEDULED task was due; None where none is due. Beyond a second or
-    two, no scheduler keeps up."""
-    paused: bool
-    """Whether it, or a shard of it, is paused."""
-    consumers: tuple[SeenConsumer, ...]
-    """Those that Redis knows, by name; those long dead are forgotten in time."""
-    lease_holders: tuple[str, ...]
-    """The schedulers that serve it, by name."""
-    shards: tuple[ShardStats, ...]
 
 
 class Queue:
@@ -54,7 +26,7 @@ class Queue:
         stats = queue.stats()
         print(stats.ready, stats.oldest_ready_age, [shard.lease_holder for shard in stats.shards])
 
-    Each method has an async twin: ``apause``, ``aresume``, ``arun_now``, ``astats``.
+    Each method has an async twin, with an ``a`` before its name.
 
     Args:
         name: one of ``REDQ["QUEUES"]``.
@@ -118,20 +90,53 @@ class Queue:
         return self._broker.run(operator_calls.run_now(shard, plain))
 
     @blocks
-    def stats(self) -> QueueStats:
-        """How full the queue is, and who works on it.
+    def stats(self, *, partial: bool = False) -> QueueStats:
+        """How full the queue is, who works on it, and what happened in the last hour.
+
+        Args:
+            partial: leaves out shards that do not answer, and names them.
 
         Raises:
-            redis.RedisError: Redis did not answer, or refuses.
+            redis.RedisError: Redis did not answer, or refuses; with ``partial`` only if no shard
+                does.
         """
-        self._broker.open(self._settings)
-        now = calls.clock(None if self._now is None else int(self._now() * 1000))
-        return _sum(self.name, stats_of(self._broker, self._shards, now))
+        self._open(partial=partial)
+        return read_stats(
+            self._broker, self._settings, self._shards, self._clock(), partial=partial
+        )
+
+    @blocks
+    def history(self, span: str = "hour", *, partial: bool = False) -> tuple[Activity, ...]:
+        """What happened lately, the oldest first; the last one still goes on.
+
+        Args:
+            span: ``hour``, minute by minute, or ``day``, by quarters of an hour.
+            partial: as of :meth:`stats`.
+
+        Raises:
+            InvalidArgument: there is no such span.
+            redis.RedisError: as of :meth:`stats`.
+        """
+        ring = RINGS.get(span)
+        if ring is None:
+            raise InvalidArgument("span", f"must be one of {', '.join(RINGS)}, got {span!r:.80}")
+        self._open(partial=partial)
+        batch = [history(shard, ring, self._clock()) for shard in self._shards]
+        replies = run(self._broker, batch, partial=partial)
+        return added_up(ring, [reply for reply in replies if isinstance(reply, Reading)])
 
     apause = twin(pause)
     aresume = twin(resume)
     arun_now = twin(run_now)
     astats = twin(stats)
+    ahistory = twin(history)
+
+    def _clock(self) -> str:
+        return calls.clock(None if self._now is None else int(self._now() * 1000))
+
+    def _open(self, *, partial: bool) -> None:
+        with suppress(*faults.REDIS_ERRORS if partial else ()):
+            self._broker.open(self._settings)
 
     def _set_paused(self, *, paused: bool) -> bool:
         self._broker.open(self._settings)
@@ -139,38 +144,3 @@ class Queue:
             operator_calls.pause(shard, paused=paused) for shard in self._shards
         ]
         return any(run_all(self._broker, batch))
-
-
-def _sum(queue: str, shards: Sequence[ShardStats]) -> QueueStats:
-    return QueueStats(
-        queue=queue,
-        scheduled=sum(one.scheduled for one in shards),
-        ready=sum(one.ready for one in shards),
-        running=sum(one.running for one in shards),
-        dead=sum(one.dead for one in shards),
-        succeeded=sum(one.succeeded for one in shards),
-        retried=sum(one.retried for one in shards),
-        died=sum(one.died for one in shards),
-        oldest_ready_age=_longest(one.oldest_ready_age for one in shards),
-        lateness=_longest(one.lateness for one in shards),
-        paused=any(one.paused for one in shards),
-        consumers=_consumers(shards),
-        lease_holders=tuple(sorted({one.lease_holder for one in shards if one.lease_holder})),
-        shards=tuple(shards),
-    )
-
-
-def _longest(seconds: Iterable[float | None]) -> float | None:
-    return max((one for one in seconds if one is not None), default=None)
-
-
-def _consumers(shards: Sequence[ShardStats]) -> tuple[SeenConsumer, ...]:
-    """The consumers of all shards, each once."""
-    by_name: dict[str, list[SeenConsumer]] = defaultdict(list)
-    for shard in shards:
-        for one in shard.consumers:
-            by_name[one.name].append(one)
-    return tuple(
-        SeenConsumer(name, sum(one.running for one in seen), min(one.idle for one in seen))
-        for name, seen in sorted(by_name.items())
-    )

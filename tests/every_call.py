@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from django_redq.broker import bulk_calls, calls, dead_reading, dead_walk, inspector, operator_calls
+from django_redq.broker import (
+    beats,
+    bulk_calls,
+    calls,
+    dead_reading,
+    dead_walk,
+    inspector,
+    meter,
+    operator_calls,
+)
 from django_redq.broker.calls import Call, Letter, Shard, Submission
 from django_redq.broker.delivery import Delivery, PendingRow
 from django_redq.broker.state import State
@@ -32,6 +41,10 @@ def every_call(shard: Shard) -> list[Call[Any]]:
         operator_calls.discard(shard, letters),
         operator_calls.replay_edited(shard, letters[0], b"{}", "", NOW),
         inspector.shard_stats(shard, NOW),
+        meter.history(shard, meter.DAY, NOW),
+        beats.beat(shard, ME, beats.About(host="h", running=(("t", "", 1),)), NOW),
+        beats.leave(shard, ME),
+        beats.seen(shard, NOW),
         dead_walk.bounds(shard),
         groups.dead_groups(shard),
         dead_reading.letters(shard, letters),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from django_redq.broker.calls import Call, Shard, text
-from django_redq.broker.inspector import run_all, run_some
+from django_redq.broker.inspector import run, run_all
 from django_redq.broker.sync import Broker
 
 MAX_SCAN = 100
@@ -319,21 +319,14 @@ class Walk:
             self._begun = True
             # Most letters are spread evenly, so most pages take one round trip.
             limit = min(wanted, 4 + 2 * wanted // len(self._lanes), MAX_SCAN)
-            replies = self._run([self._page(lane, limit) for lane in hungry])
+            batch = [self._page(lane, limit) for lane in hungry]
+            replies = run(self._broker, batch, partial=self._partial)
             for lane, reply in zip(hungry, replies, strict=True):
                 if isinstance(reply, Exception):
                     lane.cursor = ""
                     self.unreachable.append(lane.shard)
                 else:
                     self.scanned += lane.take_in(reply)
-
-    def _run(self, batch: Sequence[Call[Any]]) -> list[Any]:
-        if not self._partial:
-            return run_all(self._broker, batch)
-        replies = run_some(self._broker, batch)
-        if replies and all(isinstance(reply, Exception) for reply in replies):
-            raise replies[0]
-        return replies
 
     def _page(self, lane: _Lane, limit: int) -> Call[Any]:
         return dead_ids(

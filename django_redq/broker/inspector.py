@@ -9,6 +9,7 @@ from typing import Any
 from django_redq.broker import faults
 from django_redq.broker.calls import Call, Shard, text
 from django_redq.broker.keys import SUSPECTS_CONSUMER
+from django_redq.broker.meter import HOUR, Reading
 from django_redq.broker.sync import Broker
 
 MAX_CALLS = 64
@@ -16,14 +17,14 @@ MAX_CALLS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class SeenConsumer:
+class ShardConsumer:
     """A consumer as a shard's group knows it."""
 
     name: str
     running: int
     """Tasks that it holds."""
     idle: float
-    """Seconds since Redis heard of it."""
+    """Seconds since it last asked for tasks or renewed what it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +50,20 @@ class ShardStats:
     """Failed runs so far that were given another."""
     died: int
     """Tasks dead-lettered so far."""
-    consumers: tuple[SeenConsumer, ...]
+    consumers: tuple[ShardConsumer, ...]
 
 
-def shard_stats(shard: Shard, now: str) -> Call[ShardStats]:
-    """How full a shard is and who works on it."""
+def shard_stats(shard: Shard, now: str) -> Call[tuple[ShardStats, Reading]]:
+    """How full a shard is and who works on it, and its meter's last hour."""
     keys = shard.keys
     return Call(
         "shard_stats",
-        (keys.delay, keys.stream, keys.dlq, keys.lease, keys.meta),
-        (now, shard.group, SUSPECTS_CONSUMER),
-        lambda reply: _shard_stats(shard.number, *reply),
+        (keys.delay, keys.stream, keys.dlq, keys.lease, keys.meta, keys.meter),
+        (now, shard.group, SUSPECTS_CONSUMER, HOUR.bytes[1]),
+        lambda reply: (
+            _shard_stats(shard.number, *reply[:-2]),
+            Reading(int(reply[-2]), reply[-1]),
+        ),
     )
 
 
@@ -77,7 +81,7 @@ def _shard_stats(
 ) -> ShardStats:
     paused, succeeded, retried, died = counters
     seen = tuple(
-        SeenConsumer(text(name), pending, max(idle, 0) / 1000) for name, pending, idle in consumers
+        ShardConsumer(text(name), pending, max(idle, 0) / 1000) for name, pending, idle in consumers
     )
     # Rows whose entry was deleted are nobody's task, so there may be more of them than entries.
     running = min(sum(one.running for one in seen), entries - min(parked, entries))
@@ -133,10 +137,15 @@ def run_some(broker: Broker, batch: Sequence[Call[Any]]) -> list[Any]:
     return replies
 
 
-def stats_of(broker: Broker, shards: Sequence[Shard], now: str) -> list[ShardStats]:
-    """Each shard as of one moment; of different shards the moments differ by a little.
+def run(broker: Broker, batch: Sequence[Call[Any]], *, partial: bool) -> list[Any]:
+    """The replies; with ``partial`` those that fail are exceptions among them.
 
     Raises:
-        redis.RedisError: Redis did not answer, or refuses.
+        Exception: the first that a call was answered with; with ``partial`` only if all failed.
     """
-    return run_all(broker, [shard_stats(shard, now) for shard in shards])
+    if not partial:
+        return run_all(broker, batch)
+    replies = run_some(broker, batch)
+    if replies and all(isinstance(reply, Exception) for reply in replies):
+        raise replies[0]
+    return replies

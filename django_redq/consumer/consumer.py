@@ -12,6 +12,7 @@ from django_redq.broker import calls, faults
 from django_redq.broker.sync import Broker, get_broker
 from django_redq.broker.wakeups import WakeListener
 from django_redq.consumer.engine import Engine
+from django_redq.consumer.heart import Heart
 from django_redq.consumer.options import resolve
 from django_redq.consumer.recoverer import Recoverer
 from django_redq.consumer.renewer import Renewer
@@ -52,6 +53,7 @@ class Consumer:
         self._outage = Outage(f"consumer {self.options.name}")
         self._engine = self._new_engine(inline=False)
         self._renewer, self._recoverer = self._helpers(self._engine)
+        self._heart = Heart(self._broker, self.options, self._engine.table, self._outage)
         self._once: tuple[Engine, Renewer, Recoverer] | None = None
         self._lifecycle = threading.Lock()
         self.stopped = threading.Event()
@@ -92,6 +94,7 @@ class Consumer:
         self._engine.start()
         self._renewer.start()
         self._recoverer.start()
+        self._heart.start()
         logger.info(
             "consumer %s serves %s, %d task(s) at a time",
             self.name,
@@ -107,12 +110,14 @@ class Consumer:
             self._recoverer.stop()
             self._drain()
             self._renewer.stop(5)
+            self._heart.stop(5)
             if self._engine.listener is not None:
                 self._engine.listener.stop()
             self._engine.table.close()
             self._engine.executor.close()
             self._engine.announcer.close(5)
             self._forget_name()
+            self._heart.leave()
             self.stopped.set()
         logger.info("consumer %s stopped", self.name)
 

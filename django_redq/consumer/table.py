@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -27,9 +28,11 @@ class Held:
     task: Task[Any] | None = None
     """Set once it is decoded."""
     kind: str = ""
-    key: str = ""
-    """Its idempotency key; empty as long as its record was not read."""
     """Set once the record is read."""
+    key: str = ""
+    """Its idempotency key, once the record is read."""
+    taken_at: float = field(default_factory=time.time)
+    """Seconds since the epoch."""
     outcome: Outcome | None = None
     """Set once it is finished; until it is settled it is held and renewed all the same."""
     letter_id: str = ""

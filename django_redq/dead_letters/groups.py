@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django_redq.broker.calls import Call, Shard
-from django_redq.broker.inspector import run_all, run_some
+from django_redq.broker.inspector import run
 from django_redq.broker.sync import Broker
 from django_redq.codec.records import from_ms
 from django_redq.conf import LATEST_MS
@@ -73,17 +73,14 @@ def groups_of(broker: Broker, shards: Sequence[Shard], *, partial: bool) -> Dead
     Raises:
         redis.RedisError: Redis did not answer, or refuses; with ``partial`` only if no shard does.
     """
-    batch = [dead_groups(shard) for shard in shards]
-    replies = run_some(broker, batch) if partial else run_all(broker, batch)
-    failed = {
-        shard.number: reply
+    replies = run(broker, [dead_groups(shard) for shard in shards], partial=partial)
+    failed = tuple(
+        shard.number
         for shard, reply in zip(shards, replies, strict=True)
         if isinstance(reply, Exception)
-    }
-    if failed and len(failed) == len(shards):
-        raise next(iter(failed.values()))
+    )
     answered = [reply for reply in replies if not isinstance(reply, Exception)]
-    return _added_up(shards[0].queue, answered, tuple(failed))
+    return _added_up(shards[0].queue, answered, failed)
 
 
 def _added_up(

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from django_redq.broker.calls import Shard
 from django_redq.broker.dead_walk import Bounds, Filters, Walk, bounds, position_of
-from django_redq.broker.inspector import run_some
+from django_redq.broker.inspector import run
 from django_redq.broker.sync import Broker
 from django_redq.codec.records import from_ms
 from django_redq.conf import LATEST_MS
@@ -65,10 +65,7 @@ def survey(
 
 
 def _of_all(broker: Broker, shards: Sequence[Shard], *, partial: bool) -> Survey:
-    replies = run_some(broker, [bounds(shard) for shard in shards])
-    failed = [reply for reply in replies if isinstance(reply, Exception)]
-    if failed and (not partial or len(failed) == len(shards)):
-        raise failed[0]
+    replies = run(broker, [bounds(shard) for shard in shards], partial=partial)
     answered: list[Bounds] = [reply for reply in replies if isinstance(reply, Bounds)]
     ends = [end for one in answered for end in (one.oldest, one.newest) if end]
     unreachable = tuple(

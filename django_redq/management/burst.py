@@ -6,7 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from django_redq.broker import faults
-from django_redq.queue import Queue, QueueStats
+from django_redq.queue import Queue
+from django_redq.queue_stats import QueueStats
 
 logger = logging.getLogger("django_redq.command")
 

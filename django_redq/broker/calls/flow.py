@@ -107,7 +107,7 @@ def fetch(
     keys: list[str] = []
     for shard in shards:
         of = shard.keys
-        keys += (of.stream, of.payload, of.state, of.entry, of.meta)
+        keys += (of.stream, of.payload, of.state, of.entry, of.meta, of.meter)
     groups = (shard.group for shard in shards)
     head = (consumer, SUSPECTS_CONSUMER, limit, MAX_SCRIPT_BYTES, int(alone))
     return Call(

@@ -45,7 +45,16 @@ def ack(
     head = (shard.group, consumer, now, retention, cleanup, KEPT_DONE, KEPT_PAYLOAD_AGE)
     return Call(
         "ack",
-        (keys.stream, keys.payload, keys.state, keys.entry, keys.meta, keys.done, keys.kept),
+        (
+            keys.stream,
+            keys.payload,
+            keys.state,
+            keys.entry,
+            keys.meta,
+            keys.done,
+            keys.kept,
+            keys.meter,
+        ),
         (*head, *_tokens(done)),
         _read_settled,
     )
@@ -66,7 +75,7 @@ def retry(
         args += (one.task_id, one.entry_id, one.count, delay_ms, state.encode())
     return Call(
         "retry",
-        (keys.stream, keys.delay, keys.state, keys.entry, keys.meta),
+        (keys.stream, keys.delay, keys.state, keys.entry, keys.meta, keys.meter),
         tuple(args),
         _read_settled,
     )
@@ -105,7 +114,16 @@ def dead_letter(
     words = (letter.reason, letter.kind, letter.error, letter.exception_type, letter.traceback)
     return Call(
         "dead_letter",
-        (keys.stream, keys.payload, keys.state, keys.entry, keys.dlq, keys.meta, keys.groups),
+        (
+            keys.stream,
+            keys.payload,
+            keys.state,
+            keys.entry,
+            keys.dlq,
+            keys.meta,
+            keys.groups,
+            keys.meter,
+        ),
         (*head, state.encode(), *words, letter.attempts, letter.key),
         lambda reply: (Settled(reply[0]), text(reply[1])),
     )

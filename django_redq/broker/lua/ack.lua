@@ -1,10 +1,10 @@
 -- Settles tasks that succeeded: entry, payload and state go.
--- KEYS   stream payload state entry meta done kept
+-- KEYS   stream payload state entry meta done kept meter
 -- ARGV   group consumer now retention cleanup done_max kept_max_age_ms (id entry_id count)...
 -- REPLY  one integer a task: 1 settled, 0 stale, 2 it was settled before
-local stream, payload, state, entry, meta, done, kept = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local stream, payload, state, entry, meta, done, kept, meter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local group, consumer, now, retention, cleanup, done_max, kept_max_age_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
---@include clock digits pending_row place_of holds
+--@include clock digits pending_row place_of holds meter_add
 
 local replies, ids, entry_ids = {}, {}, {}
 for i = 8, #ARGV, 3 do
@@ -38,4 +38,5 @@ end
 redis.call('HDEL', state, unpack(ids))
 redis.call('HDEL', payload, unpack(ids))
 redis.pcall('HINCRBY', meta, 'done', #ids)
+meter_add(meter, clock(now), {#ids, 0, 0, 0, 0, 0})
 return replies

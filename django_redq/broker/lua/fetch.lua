@@ -1,5 +1,5 @@
 -- Delivers READY tasks of many shards to one consumer, payloads included; never waits.
--- KEYS   (stream payload state entry meta)...
+-- KEYS   (stream payload state entry meta meter)...
 -- ARGV   consumer suspects_consumer limit max_bytes alone (group)...
 -- REPLY  items {position of the shard from 1, what, ...}:
 --        'rows', {{entry ID, task ID or '', deliveries, 'task' | 'suspect' | 'second' | 'later', record, state}...}
@@ -9,14 +9,14 @@
 -- `alone` says that the consumer's process holds no task: only then a suspect is delivered, by itself.
 -- 'later': the record was left out, max_bytes were reached. 'second': the task lives in another entry.
 local consumer, suspects_consumer, limit, max_bytes, alone = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
---@include place_of
+--@include clock digits place_of meter_add
 
-local shards, items = #KEYS / 5, {}
+local shards, items = #KEYS / 6, {}
 limit, max_bytes, alone = tonumber(limit), tonumber(max_bytes), alone == '1'
 
 local function keys_of(shard)
-  local at = (shard - 1) * 5
-  return KEYS[at + 1], KEYS[at + 2], KEYS[at + 3], KEYS[at + 4], KEYS[at + 5]
+  local at = (shard - 1) * 6
+  return KEYS[at + 1], KEYS[at + 2], KEYS[at + 3], KEYS[at + 4], KEYS[at + 5], KEYS[at + 6]
 end
 
 local function say(shard, what, detail)
@@ -89,6 +89,16 @@ local function row_of(shard, entry_id, fields)
   return {entry_id, id, 1, 'task', record, past}
 end
 
+-- How long new deliveries had waited since they were ready: their entry IDs tell, by Redis' own clock.
+local function note_started(shard, rows)
+  local meter, now, longest, sum = select(6, keys_of(shard)), clock(''), 0, 0
+  for _, row in ipairs(rows) do
+    local waited = math.max(now - tonumber(string.match(row[1], '^%d+')), 0)
+    longest, sum = math.max(longest, waited), sum + waited
+  end
+  meter_add(meter, now, {0, 0, 0, #rows, longest, sum})
+end
+
 local function fetch(shard)
   local stream = keys_of(shard)
   local reply = read_group(stream, ARGV[5 + shard])
@@ -108,6 +118,7 @@ local function fetch(shard)
   end
   limit = limit - #rows
   if #rows > 0 then
+    note_started(shard, rows)
     say(shard, 'rows', rows)
   end
   if parked_now then

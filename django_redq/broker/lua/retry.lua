@@ -1,10 +1,10 @@
 -- Settles failed attempts that get another: back to SCHEDULED, or READY where no delay is asked for.
--- KEYS   stream delay state entry meta
+-- KEYS   stream delay state entry meta meter
 -- ARGV   group consumer now wake_channel due_channel shard (id entry_id count delay_ms new_state)...
 -- REPLY  one integer a task: 1 settled, 0 stale, 2 it was settled before
-local stream, delay, state, entry, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local stream, delay, state, entry, meta, meter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local group, consumer, now, wake_channel, due_channel, shard = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
---@include clock digits pending_row place_of holds came_from put_ready tell tell_sooner
+--@include clock digits pending_row place_of holds came_from put_ready tell tell_sooner meter_add
 
 now = clock(now)
 local replies, retried, ready, soonest = {}, 0, false, math.huge
@@ -33,6 +33,7 @@ for i = 7, #ARGV, 5 do
 end
 if retried > 0 then
   redis.call('HINCRBY', meta, 'retried', retried)
+  meter_add(meter, now, {0, retried, 0, 0, 0, 0})
 end
 if soonest < math.huge then
   tell_sooner(delay, due_channel, shard, soonest)

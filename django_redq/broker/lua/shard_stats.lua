@@ -1,12 +1,12 @@
 -- How full a shard is and who works on it, as of one moment; read-only.
--- KEYS   delay stream dlq lease meta
--- ARGV   now group suspects_consumer
+-- KEYS   delay stream dlq lease meta meter
+-- ARGV   now group suspects_consumer last_byte
 -- REPLY  {scheduled, ms since the first one was due or '', entries of the stream, parked suspects,
 --         ms that the oldest READY one has waited or '', dead letters, lease owner or '',
---         {paused or nil, done, retried, dead so far}, {{consumer, pending, ms idle}...}}
+--         {paused or nil, done, retried, dead so far}, {{consumer, pending, ms idle}...}, now, the first bytes of the meter}
 -- What is due is told by `now`, what has waited by Redis' own clock, since entry IDs are.
-local delay, stream, dlq, lease, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local now, group, suspects_consumer = ARGV[1], ARGV[2], ARGV[3]
+local delay, stream, dlq, lease, meta, meter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local now, group, suspects_consumer, last_byte = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 --@include clock digits
 
 local function pairs_of(flat)
@@ -53,8 +53,10 @@ end
 local head = redis.call('ZRANGE', delay, 0, 0, 'WITHSCORES')[2]
 local late = head and tonumber(head) <= clock(now)
 local ready = oldest_ready()
+local lately = redis.pcall('GETRANGE', meter, 0, last_byte)
 return {
   redis.call('ZCARD', delay), waited(late and head, clock(now)), redis.call('XLEN', stream), parked,
   waited(ready and string.match(ready, '^%d+'), clock('')), redis.call('XLEN', dlq),
   redis.call('GET', lease) or '', redis.call('HMGET', meta, 'paused', 'done', 'retried', 'dead'), consumers,
+  digits(clock(now)), type(lately) == 'string' and lately or '',
 }

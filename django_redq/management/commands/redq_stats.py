@@ -16,7 +16,8 @@ from django_redq.errors import ConfigurationError
 from django_redq.management.command import OperatorCommand, queue_names, seconds, where
 from django_redq.management.output import as_json, duration, table
 from django_redq.management.serving import exit_at_once
-from django_redq.queue import Queue, QueueStats
+from django_redq.queue import Queue
+from django_redq.queue_stats import QueueStats
 from django_redq.service import os_signals
 
 HELP = """\
