@@ -12,8 +12,10 @@ from django_redq.broker.keys import shard_of
 from django_redq.broker.meter import RINGS, Activity, Reading, added_up, history
 from django_redq.broker.sync import Broker, get_broker, shards_for
 from django_redq.errors import InvalidArgument
+from django_redq.producer.lookup import task_info
 from django_redq.queue_stats import QueueStats, read_stats
-from django_redq.task import check_task_id
+from django_redq.queue_tasks import TaskPage, task_page
+from django_redq.task import TaskInfo, TaskState, check_task_id
 from django_redq.twins import blocks, twin
 
 Clock = Callable[[], float]
@@ -90,6 +92,56 @@ class Queue:
         return self._broker.run(operator_calls.run_now(shard, plain))
 
     @blocks
+    def cancel(self, task_id: str) -> bool:
+        """Takes a SCHEDULED or READY task out of the queue, for good.
+
+        Returns:
+            False where there is no such task that is SCHEDULED or READY.
+
+        Raises:
+            InvalidArgument: this is no task ID.
+            redis.RedisError: Redis did not answer, or refuses.
+        """
+        return self._broker.cancel(self.name, check_task_id(task_id))
+
+    @blocks
+    def get(self, task_id: str) -> TaskInfo | None:
+        """Where a task is and what has happened to it; None where there is none of this ID.
+
+        Raises:
+            InvalidArgument: this is no task ID.
+            redis.RedisError: Redis did not answer, or refuses.
+        """
+        plain = check_task_id(task_id)
+        found = self._broker.inspect(self.name, plain)
+        return None if found is None else task_info(self._settings, plain, found)
+
+    @blocks
+    def tasks(
+        self,
+        state: TaskState | str,
+        *,
+        after: str | None = None,
+        count: int = 100,
+        partial: bool = False,
+    ) -> TaskPage:
+        """A page of the tasks that are in some state, without their payloads.
+
+        Args:
+            state: ``scheduled``, the soonest first; ``ready`` or ``running``, those that became
+                ready first first.
+            after: the ``cursor`` of the page before.
+            count: tasks on the page, up to 1,000.
+            partial: leaves out shards that do not answer, and names them.
+
+        Raises:
+            InvalidArgument: an argument breaks its rule.
+            redis.RedisError: as of :meth:`stats`.
+        """
+        self._open(partial=partial)
+        return task_page(self._broker, self._shards, state, after, count, partial=partial)
+
+    @blocks
     def stats(self, *, partial: bool = False) -> QueueStats:
         """How full the queue is, who works on it, and what happened in the last hour.
 
@@ -130,6 +182,9 @@ class Queue:
     arun_now = twin(run_now)
     astats = twin(stats)
     ahistory = twin(history)
+    acancel = twin(cancel)
+    aget = twin(get)
+    atasks = twin(tasks)
 
     def _clock(self) -> str:
         return calls.clock(None if self._now is None else int(self._now() * 1000))

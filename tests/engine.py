@@ -255,7 +255,7 @@ class Engine:
         left: dict[str, Any] = {}
         for name, value in self.redq.world().items():
             kind = name.rsplit(":", 1)[1]
-            if kind in {"meta", "lease", "bulk"} or value == []:
+            if kind in {"meta", "lease", "bulk", "consumers"} or value == []:
                 continue
             left[name] = value
         for name, queue in get_config().queues.items():

@@ -13,6 +13,7 @@ from django_redq.broker import (
     inspector,
     meter,
     operator_calls,
+    task_pages,
 )
 from django_redq.broker.calls import Call, Letter, Shard, Submission
 from django_redq.broker.delivery import Delivery, PendingRow
@@ -32,6 +33,10 @@ def every_call(shard: Shard) -> list[Call[Any]]:
     return [
         *_of_the_engine(shard, one, two, state),
         calls.pending_page(shard),
+        *(
+            ask(shard, after, 10)
+            for ask, after in zip(task_pages._ASK.values(), ("5:t", "1-1.0", None), strict=True)
+        ),
         operator_calls.declare(shard, 4),
         operator_calls.cancel(shard, "t"),
         operator_calls.run_now(shard, "t"),

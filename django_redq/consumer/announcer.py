@@ -111,5 +111,6 @@ def _letter(held: Held, outcome: Dead) -> DeadLetter:
         failed_at=from_ms(failure.at),
         replayable=one.record is not None,
         idempotency_key=held.key,
+        consumer=held.died_on,
         failures=(*decode_failures(one.state.failures), failure),
     )

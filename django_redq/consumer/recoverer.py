@@ -204,7 +204,7 @@ class Recoverer(Loop):
             came_from=one.entry_id.encode(),
             failures=encode_failures(failures),
         )
-        held = Held(one, recovered=True, outcome=outcome)
+        held = Held(one, recovered=True, outcome=outcome, died_on=row.owner)
         identify(held, self._options.queues[shard.queue])
         letter: Letter = letter_of(outcome, held)
         call: Call[tuple[Settled, str]] = calls.dead_letter(

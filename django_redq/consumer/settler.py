@@ -95,6 +95,7 @@ class Settler:
         outcome = held.outcome
         assert isinstance(outcome, Dead)
         letter = letter_of(outcome, held)
+        held.died_on = self._options.name
         state = failed_state(held, outcome.failure)
         return calls.dead_letter(
             shard, self._options.name, held.delivery, state, letter, self._options.now_text()

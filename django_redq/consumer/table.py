@@ -35,6 +35,8 @@ class Held:
     """Seconds since the epoch."""
     outcome: Outcome | None = None
     """Set once it is finished; until it is settled it is held and renewed all the same."""
+    died_on: str = ""
+    """The consumer whose run was its last, once it is dead."""
     letter_id: str = ""
     """The entry ID of its dead letter, once that is written."""
     cancel: Callable[[], None] | None = None

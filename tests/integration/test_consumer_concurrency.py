@@ -213,7 +213,7 @@ def test_many_short_tasks_leave_nothing_behind(engine):
     assert set(runs) == set(ids)
     for consumer in consumers:
         consumer.stop()
-    assert {kind(name) for name in engine.redq.world()} <= {"meta", "stream", "lease"}
+    assert {kind(name) for name in engine.redq.world()} <= {"meta", "stream", "lease", "consumers"}
     for shard in range(4):
         assert engine.client.xlen(engine.key("stream", shard=shard)) == 0
         assert engine.consumers(shard=shard) <= {"ghost-0"}

@@ -306,6 +306,7 @@ def test_a_poisonous_task_dies_alone_and_its_neighbours_are_done(engine, ledger)
     assert set(engine.leftovers()) == {
         "{default:0}:dlq",
         "{default:0}:entry",
+        "{default:0}:groups",
         "{default:0}:payload",
         "{default:0}:state",
     }

@@ -7,7 +7,7 @@
 -- What is due is told by `now`, what has waited by Redis' own clock, since entry IDs are.
 local delay, stream, dlq, lease, meta, meter = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local now, group, suspects_consumer, last_byte = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
---@include clock digits
+--@include clock digits last_delivered
 
 local function pairs_of(flat)
   local named = {}
@@ -15,17 +15,6 @@ local function pairs_of(flat)
     named[flat[i]] = flat[i + 1]
   end
   return named
-end
-
-local function last_delivered()
-  local groups = redis.pcall('XINFO', 'GROUPS', stream)
-  for _, flat in ipairs(groups.err and {} or groups) do
-    local found = pairs_of(flat)
-    if found.name == group then
-      return found['last-delivered-id']
-    end
-  end
-  return '0-0'
 end
 
 local parked, consumers = 0, {}
@@ -41,7 +30,7 @@ end
 
 -- The first entry that nobody holds: not delivered yet, or parked.
 local function oldest_ready()
-  local undelivered = redis.call('XRANGE', stream, '(' .. last_delivered(), '+', 'COUNT', 1)[1]
+  local undelivered = redis.call('XRANGE', stream, '(' .. last_delivered(stream, group), '+', 'COUNT', 1)[1]
   local held = parked > 0 and redis.call('XPENDING', stream, group, '-', '+', 1, suspects_consumer)[1]
   return (held or undelivered or {})[1]
 end
