@@ -177,7 +177,7 @@ class BulkCarrier:
     def _take_steps(self) -> bool:
         """Steps in turn until the time is up; whether there was one."""
         ends, stepped = time.monotonic() + TURN, False
-        while self._order and time.monotonic() < ends:
+        while self._order and not (stepped and time.monotonic() >= ends):
             part = self._order.popleft()
             state, stepped = self._step(part), True
             if state == "going":

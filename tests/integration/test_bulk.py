@@ -391,6 +391,26 @@ def test_what_cannot_be_replayed_is_told(
     assert f"{name} is done: 1 replayed, 2 without payload, 1 of no task" in caplog.messages
 
 
+def test_turns_however_short_come_to_an_end_and_serve_all_shards_in_turn(
+    grave: Graveyard,
+    letters: DeadLetterQueue,
+    scheduler: Scheduler,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("django_redq.scheduler.bulk.TURN", 0.0)
+    for shard in range(SHARDS):
+        grave.bury_many(MAX_EFFORT // 4 * 3, shard, kind=f"k{shard}-")
+    scheduler.run_once()
+    bulk = letters.start_discard()
+
+    for _ in range(2 * SHARDS):
+        assert scheduler._janitor.carry_on()
+    assert [len(entries) for entries in left(grave)] == [MAX_EFFORT // 4] * SHARDS
+    scheduler.clean_once()
+
+    assert letters.bulk(bulk.id).changed == MAX_EFFORT // 4 * 3 * SHARDS
+
+
 def test_several_go_on_side_by_side(
     grave: Graveyard, letters: DeadLetterQueue, scheduler: Scheduler
 ) -> None:
