@@ -451,6 +451,15 @@ def test_several_schedulers_share_the_work(
     other.stop()
 
 
+def test_one_after_another_is_noted_as_done_at_once(
+    grave: Graveyard, letters: DeadLetterQueue, scheduler: Scheduler
+) -> None:
+    for _ in range(2):
+        bulk = letters.start_replay()
+        scheduler.run_once()
+        assert record_state(grave, bulk) == "done"
+
+
 def record_state(grave: Graveyard, bulk: Bulk) -> str:
     value = grave.client.hget(grave.key("bulk", 0), bulk.id)
     return value.decode().split()[0] if value else ""
