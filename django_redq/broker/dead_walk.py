@@ -279,6 +279,9 @@ class Walk:
         # At the same ms and sequence the shard's place decides who comes next.
         distance = ordinal - after.shard
         passed = distance >= 0 if self._newest_first else distance <= 0
+        if passed and self._newest_first and after.entry_id == "0-0":
+            # Nothing stands before the first of all IDs, and Redis refuses to look for it.
+            return ""
         return f"({after.entry_id}" if passed else after.entry_id
 
     def take(self, count: int) -> list[Place]:
