@@ -145,7 +145,7 @@ def bulk(admin: Admin, request: HttpRequest) -> HttpResponse:
 
 def _attended(queue: str) -> bool:
     """Whether a scheduler is there to carry the work on."""
-    return bool(Queue(queue, broker=operator_broker()).stats().lease_holders)
+    return bool(Queue(queue, broker=operator_broker()).stats(partial=True).lease_holders)
 
 
 @page("view", methods=("POST",))

@@ -24,7 +24,7 @@ from django_redq.conf import LATEST_MS
 from django_redq.dead_letters import DeadLetter, DeadLetterQueue
 from django_redq.errors import DeadLetterNotFound, InvalidArgument
 from django_redq.outcome import Failure
-from django_redq.producer import get_task
+from django_redq.queue import Queue
 from django_redq.task import TaskState
 
 STATES: dict[TaskState, Text] = {
@@ -100,7 +100,7 @@ def _may_edit(request: HttpRequest, found: DeadLetter) -> bool:
 def _gone(admin: Admin, request: HttpRequest, error: DeadLetterNotFound) -> HttpResponse:
     """Most often somebody else was faster; then it helps to know where the task is now."""
     task_id = request.GET.get("task", "")
-    now = get_task(error.queue, task_id) if task_id else None
+    now = Queue(error.queue, broker=operator_broker()).get(task_id) if task_id else None
     return render(
         admin,
         request,

@@ -114,3 +114,21 @@ def test_a_layout_that_is_not_the_settings_is_told(graves: Graveyard, redq: Redq
 def test_settings_that_are_wrong_are_told(redq: Redq, boss: Visitor):
     with override_settings(REDQ={"QUEUES": {"a b": {}}}):
         assert boss.get("dead").status == 503
+
+
+@pytest.mark.parametrize(("name", "query"), PAGES)
+def test_a_redis_that_hangs_is_not_waited_for(
+    own_redq: Redq, boss: Visitor, name: str, query: dict[str, str]
+):
+    configure(own_redq)
+    Graveyard(own_redq).bury(0)
+    boss.get(name, **query)
+    own_redq.server.pause()
+
+    try:
+        page = boss.get(name, **query)
+    finally:
+        own_redq.server.resume()
+
+    # That it came at all says it: the engine's own connections wait longer than this test may take.
+    assert page.status == 503
