@@ -1,7 +1,8 @@
 """Dead letters: look at them, put their tasks back to work, or remove them for good.
 
-``letters`` has the values, ``queue`` the class that people use, ``bulk`` and ``bulk_work`` what goes
-on in the background, ``trimming`` what the janitor removes where a setting says so.
+``queue`` has the class that people use, built on ``reading``, which changes nothing, and ``bulk_work``,
+what goes on in the background; ``letters``, ``groups``, ``survey`` and ``bulk`` have the values,
+``trimming`` what the janitor removes where a setting says so.
 """
 
 from __future__ import annotations

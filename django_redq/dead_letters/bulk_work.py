@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Unpack
 
-from django_redq.broker import bulk_calls, calls, faults
+from django_redq.broker import bulk_calls
 from django_redq.broker.bulk_calls import MAX_OPEN, StoredBulk, StoredBulks
-from django_redq.broker.calls import Shard
 from django_redq.broker.inspector import run_some
-from django_redq.broker.sync import Broker, get_broker, shards_for
 from django_redq.dead_letters import arguments
-from django_redq.dead_letters.arguments import Clock, Which
+from django_redq.dead_letters.arguments import Which
 from django_redq.dead_letters.bulk import Bulk, BulkAction
 from django_redq.dead_letters.bulk_record import Definition, bulk_of, decode, encode, kept
-from django_redq.dead_letters.survey import survey
+from django_redq.dead_letters.reading import DeadLetterReader
 from django_redq.errors import BulkNotFound, InvalidArgument, TooManyBulks
 from django_redq.task import new_task_id
 from django_redq.twins import blocks, twin
@@ -28,20 +25,12 @@ MAX_OVER = 20
 """Bulks of a queue that are kept when they are over."""
 
 
-class BulkWork:
+class BulkWork(DeadLetterReader):
     """The part of :class:`DeadLetterQueue` that is carried on in the background.
 
     What is begun here is a record in Redis. The schedulers that hold the leases of the queue's shards
     carry it on, so no request has to wait for it, and it outlives whoever began it.
     """
-
-    def __init__(
-        self, queue: str, *, now: Clock | None = None, broker: Broker | None = None
-    ) -> None:
-        self._broker = broker or get_broker()
-        self._settings = self._broker.config.queue(queue)
-        self._shards = shards_for(self._broker.config, self._settings)
-        self._now = now
 
     @blocks
     def start_replay(
@@ -155,22 +144,6 @@ class BulkWork:
     abulks = twin(bulks)
     astop_bulk = twin(stop_bulk)
 
-    @property
-    def queue(self) -> str:
-        """The queue's name."""
-        return self._settings.name
-
-    def _clock(self) -> str:
-        return calls.clock(None if self._now is None else int(self._now() * 1000))
-
-    def _opened(self, shard: int | None, *, partial: bool = False) -> Sequence[Shard]:
-        """The shard that is asked for, or all."""
-        if shard is not None:
-            number = arguments.check_shard(shard, len(self._shards))
-        with suppress(*faults.REDIS_ERRORS if partial else ()):
-            self._broker.open(self._settings)
-        return self._shards if shard is None else [self._shards[number]]
-
     def _named(self, bulk_id: str) -> str:
         """The ID as it is kept; what is none is not found."""
         try:
@@ -182,9 +155,7 @@ class BulkWork:
         self, bulk_id: str | None, which: Which, *, action: BulkAction, by: str, **due: Any
     ) -> Bulk:
         name = new_task_id() if bulk_id is None else arguments.check_bulk_id(bulk_id)
-        shard, filters = arguments.check_which(**which)
-        shards, now = self._opened(shard), self._clock()
-        there = survey(self._broker, shards, filters, max_scan=MAX_SURVEY, partial=True, now=now)
+        there = self.survey(max_scan=MAX_SURVEY, partial=True, **which)
         definition = Definition(
             action=action,
             which=kept({**which}),
@@ -193,7 +164,8 @@ class BulkWork:
             exact=there.exact,
             **due,
         )
-        begin = bulk_calls.begin(self._shards[0], name, encode(definition), now)
+        self._broker.open(self._settings)
+        begin = bulk_calls.begin(self._shards[0], name, encode(definition), self._clock())
         if self._broker.run(begin) < 0:
             raise TooManyBulks(self.queue, MAX_OPEN)
         records, found = self._read()

@@ -91,10 +91,10 @@ def _show(bulk: Bulk, options: dict[str, Any], out: OutputWrapper) -> None:
 def _watched(letters: DeadLetterQueue, bulk: Bulk, err: OutputWrapper) -> Bulk:
     """As it is when it is over, or when somebody has seen enough."""
     signals: SimpleQueue[str] = SimpleQueue()
-    if not bulk.is_over:
-        err.write("it goes on, whether it is watched or not; Ctrl-C ends the watch")
     shown = Progress(err, f"of {_expected(bulk)} {_done(bulk)}")
     with os_signals(signals.put, exit_at_once):
+        if not bulk.is_over:
+            err.write("it goes on, whether it is watched or not; Ctrl-C ends the watch")
         while not bulk.is_over:
             shown(bulk.changed)
             with suppress(Empty):

@@ -411,6 +411,32 @@ def test_turns_however_short_come_to_an_end_and_serve_all_shards_in_turn(
     assert letters.bulk(bulk.id).changed == MAX_EFFORT // 4 * 3 * SHARDS
 
 
+def test_leases_are_kept_however_long_it_takes(
+    grave: Graveyard,
+    letters: DeadLetterQueue,
+    scheduler: Scheduler,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    carry_on, turns = scheduler._janitor.carry_on, itertools.count()
+
+    def slow() -> bool:
+        """The first turn takes longer than a lease lasts."""
+        if next(turns):
+            return carry_on()
+        for shard in range(SHARDS):
+            grave.client.delete(grave.key("lease", shard))
+        scheduler._ticker.leases._upkeep = dict.fromkeys(scheduler._ticker.shards, 0.0)
+        return True
+
+    monkeypatch.setattr(scheduler._janitor, "carry_on", slow)
+    grave.bury(0)
+    bulk = letters.start_discard()
+
+    scheduler.run_once()
+
+    assert letters.bulk(bulk.id).changed == 1
+
+
 def test_several_go_on_side_by_side(
     grave: Graveyard, letters: DeadLetterQueue, scheduler: Scheduler
 ) -> None:
