@@ -6,15 +6,18 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 
-from proof import queues, report
+from proof import exhibits, queues, report
 from proof.children import ChildDied
 from proof.customers import Unanswered
 from proof.display import Display
 from proof.ledger import Kind, Receipt
+from proof.operator import QUEUES, Operator
 from proof.report import Tally
 from proof.stage import BrokenPromise, Occupied, Stage
 
 REPLAY_ROUNDS = 5
+OPERATOR = ("admin", "admin")
+"""Who may log in: name and password."""
 
 
 def run(name: str, play: Callable[[Stage], None]) -> int:
@@ -68,16 +71,20 @@ def finish(stage: Stage, tally: Tally) -> None:
     counts = {"accepted": len(ledger.accepted), "refused": ledger.refused}
     stage.display.table(report.rows(account, tally, **counts))
     faults = report.broken_promises(account, queues.leftovers())
+    faults += Operator(stage.web_address, *OPERATOR).complaints()
     if faults:
         raise BrokenPromise("; ".join(faults))
     stage.display.say("nothing lost, nothing sent that should not be, and the queues are empty")
 
 
 def stay_open(stage: Stage) -> None:
-    """Leave everything running until Ctrl-C."""
+    """Leave everything running until Ctrl-C, and something to see."""
+    user, password = OPERATOR
+    to_see = exhibits.put_up(stage)
     stage.display.say(
+        f"\n  the admin  {stage.web_address}{QUEUES}  (user {user}, password {password})"
+        f"\n             {to_see}"
         f"\n  the shop   {stage.web_address}/"
-        f"\n  the admin  {stage.web_address}/admin/  (user admin, password admin)"
         f"\n  the logs   {stage.children.log_dir}"
         "\n\nCtrl-C stops it all."
     )
