@@ -141,7 +141,10 @@ def test_text_stands_out_in_either_scheme(
 
 def test_the_pictures_of_the_docs(lively: Shop, visit: Visit, shoot: Shoot):
     """They are taken where they are wanted (see conftest.py); the way there is walked always."""
-    lively.furnish("dead_webhooks", 23, "globex")
+    for number in (9, 3, 1, 2):
+        lively.furnish("dead_webhooks", number, "globex")
+        lively.furnish("dead_confirmations", number)
+        lively.furnish("dead_credits", 1)
     page = visit(viewport={"width": 1280, "height": 800})
 
     page.goto(f"{QUEUE}dead/")
