@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import URLPattern, path
 
-from django_redq.admin import bulks, deeds, letter, letters, queues
+from django_redq.admin import bulks, deeds, letter, letters, queue_page, queues, tasks
 from django_redq.admin.pages import View, may
 from django_redq.models import Queue
 
@@ -27,7 +27,10 @@ class QueueAdmin(ModelAdmin):  # type: ignore[type-arg]
 
         return [
             at("", queues.changelist, "changelist"),
-            at("task/", queues.task, "task"),
+            at("queue/action/", queue_page.act, "queue_action"),
+            at("tasks/", tasks.tasks, "tasks"),
+            at("task/", tasks.task, "task"),
+            at("task/action/", tasks.act, "task_action"),
             at("dead/", letters.letters, "dead"),
             at("dead/causes/", letters.groups, "groups"),
             at("dead/letter/", letter.letter, "letter"),
@@ -36,7 +39,8 @@ class QueueAdmin(ModelAdmin):  # type: ignore[type-arg]
             at("bulk/", bulks.bulks, "bulks"),
             at("bulk/work/", bulks.bulk, "bulk"),
             at("bulk/stop/", bulks.stop, "bulk_stop"),
-            at("<path:object_id>/change/", queues.queue, "change"),
+            at("<path:object_id>/change/", queue_page.queue, "change"),
+            at("<path:object_id>/history/", queue_page.history, "history"),
         ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

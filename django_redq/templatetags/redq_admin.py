@@ -36,6 +36,13 @@ def _escaped(character: str) -> str:
 
 
 @register.filter
+def first_line(text: str) -> tuple[str, str]:
+    """The first line, and the rest."""
+    first, _break, rest = text.partition("\n")
+    return first, rest
+
+
+@register.filter
 def number(value: float) -> str:
     return number_format(value, force_grouping=True)
 
