@@ -14,7 +14,7 @@ from django_redq.codec.records import from_ms
 from django_redq.conf import LATEST_MS, rules
 from django_redq.errors import InvalidArgument
 from django_redq.producer.arguments import check
-from django_redq.task import TaskState
+from django_redq.task import TaskState, is_task_id
 
 MAX_PAGE = 1000
 _page = rules.whole(1, MAX_PAGE)
@@ -25,7 +25,7 @@ class TaskRow:
     """A task on a page: what is known of it without its payload."""
 
     task_id: str
-    """Empty for an entry of the stream that names no task."""
+    """Empty for what somebody else wrote there, and names no task."""
     queue: str
     shard: int
     state: TaskState
@@ -93,7 +93,7 @@ def _check_state(state: TaskState | str) -> TaskState:
 
 def _shown(state: TaskState, row: Row) -> TaskRow:
     return TaskRow(
-        task_id=row.task_id,
+        task_id=row.task_id if is_task_id(row.task_id) else "",
         queue=row.shard.queue,
         shard=row.shard.number,
         state=state,

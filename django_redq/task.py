@@ -29,6 +29,15 @@ def is_name(value: object) -> bool:
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
+def is_task_id(text: str) -> bool:
+    """Whether ``text`` is as :data:`TASK_ID_RULE` says."""
+    return (
+        1 <= len(text) <= MAX_TASK_ID
+        and text.isprintable()
+        and not any(char.isspace() or char in "{}" for char in text)
+    )
+
+
 def check_task_id(value: object) -> str:
     """The task ID as plain str.
 
@@ -38,11 +47,7 @@ def check_task_id(value: object) -> str:
     if not isinstance(value, str):
         raise InvalidArgument("task_id", f"must be text: {TASK_ID_RULE}; got {value!r:.80}")
     plain = str.__str__(value)
-    if (
-        not 1 <= len(plain) <= MAX_TASK_ID
-        or not plain.isprintable()
-        or any(char.isspace() or char in "{}" for char in plain)
-    ):
+    if not is_task_id(plain):
         raise InvalidArgument("task_id", f"must be {TASK_ID_RULE}; got {plain!r:.80}")
     return plain
 
