@@ -53,7 +53,7 @@ def throughput(activity: Sequence[Activity], span: str) -> Chart:
     good = [one.succeeded for one in activity]
     return Chart(
         title=_("Throughput and failures"),
-        said=_("%(span)s: %(succeeded)s tasks succeeded, %(failed)s runs failed, %(died)s died.")
+        said=_("%(span)s: %(succeeded)s succeeded, %(failed)s failed, %(died)s died.")
         % {
             "span": span.capitalize(),
             "succeeded": sum(good),

@@ -106,7 +106,7 @@ def test_throughput_failures_and_waits_are_drawn_and_told(
         page = show(boss, "default", span=span)
         drawn = {one.get("class") for one in page.tree.iter(f"{SVG}path") if one.get("d")}
         assert {"redq-good", "redq-bad", "redq-longest"} <= drawn
-        assert "1 tasks succeeded, 1 runs failed, 1 died." in page.content
+        assert "1 succeeded, 1 failed, 1 died." in page.content
 
 
 def test_pause_and_resume_are_a_button_each_and_written_down(
