@@ -225,6 +225,7 @@ class Walk:
         till: the last entry ID of each shard, both ends meant; a shard that is not named is not
             walked.
         now: the scripts' ``now``.
+        spots: the only letter that matters in some of the shards, by its entry ID (dead_spots.py).
         ordinals: each shard's place among all, for the positions; None: its number.
         max_scan: ends about where so many letters were looked at; None: it goes on to the end.
         partial: a shard that does not answer is left out, unless none does.
@@ -239,6 +240,7 @@ class Walk:
         filters: Filters | None = None,
         after: Position | None = None,
         till: Mapping[Shard, str] | None = None,
+        spots: Mapping[Shard, str | None] | None = None,
         now: str = "",
         ordinals: Mapping[Shard, int] | None = None,
         max_scan: int | None = None,
@@ -257,12 +259,13 @@ class Walk:
         self.stopped_at: Position | None = None
         """Up to where everything was looked at, where ``max_scan`` ended the walk."""
         first, last = self._ends()
+        spot = (spots or {}).get
         self._lanes = [
             _Lane(
                 shard,
                 ordinal := shard.number if ordinals is None else ordinals[shard],
-                first if after is None else self._start(ordinal, after),
-                last if till is None else till[shard],
+                (spot(shard) or first) if after is None else self._start(ordinal, after),
+                (spot(shard) or last) if till is None else till[shard],
             )
             for shard in shards
             if till is None or till.get(shard)

@@ -45,7 +45,7 @@ class Which(TypedDict, total=False):
     exception_type: str | None
     """Only what ended in an exception of this class, by its dotted name; '' is those without."""
     task_id: str | None
-    """Only the letters of this task."""
+    """Only the letter that this task is dead by; where it is not, its tombstones."""
     idempotency_key: str | None
     """Only tasks that bear this one."""
     text: str | None

@@ -9,6 +9,7 @@ from typing import Unpack
 from django_redq.broker import calls, faults
 from django_redq.broker.calls import Shard
 from django_redq.broker.dead_reading import load
+from django_redq.broker.dead_spots import walked_for
 from django_redq.broker.dead_walk import Walk
 from django_redq.broker.sync import Broker, get_broker, shards_for
 from django_redq.codec.records import from_ms
@@ -63,9 +64,16 @@ def browse(
     scan = arguments.check_limit(max_scan, "max_scan")
     number, filters = arguments.check_which(**which)
     shards = _shards(of, [*settings.values()], number, partial=partial)
-    walk = Walk(
+    walked, spots = walked_for(
         of,
         [shard for shard in shards if number is None or shard.number == number],
+        filters,
+        partial=partial,
+    )
+    walk = Walk(
+        of,
+        walked,
+        spots=spots,
         newest_first=newest_first,
         filters=filters,
         after=position,

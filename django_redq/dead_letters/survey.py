@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django_redq.broker.calls import Shard
+from django_redq.broker.dead_spots import walked_for
 from django_redq.broker.dead_walk import Bounds, Filters, Walk, bounds, position_of
 from django_redq.broker.inspector import run
 from django_redq.broker.sync import Broker
@@ -49,9 +50,11 @@ def survey(
         found = _of_group(broker, shards, filters, partial=partial)
         if found is not None:
             return found
+    walked, spots = walked_for(broker, shards, filters, partial=partial)
     walk = Walk(
         broker,
-        shards,
+        walked,
+        spots=spots,
         newest_first=True,
         filters=filters,
         max_scan=max_scan,
