@@ -6,7 +6,11 @@ import re
 
 import redis
 
-REDIS_ERRORS: tuple[type[Exception], ...] = (redis.RedisError, OSError)
+REDIS_ERRORS: tuple[type[Exception], ...] = (
+    redis.RedisError,
+    redis.exceptions.RedisClusterException,
+    OSError,
+)
 """Everything that a round trip may raise."""
 
 _NAMED: dict[str, type[redis.RedisError]] = {
@@ -37,6 +41,11 @@ def is_outage(error: BaseException) -> bool:
     """Whether the server is away or in a state that passes, so that the same call may work later."""
     if isinstance(error, (redis.ConnectionError, redis.TimeoutError, OSError)):
         return True
+    if isinstance(error, redis.exceptions.RedisClusterException):
+        # No RedisError, though it says that no node can be reached, or none has the slot.
+        return isinstance(error, redis.exceptions.SlotNotCoveredError) or (
+            "cannot be connected" in str(error)
+        )
     return isinstance(error, redis.ResponseError) and _says(error, *_PASSING)
 
 

@@ -215,6 +215,14 @@ class Broker:
             return True
         return False
 
+    def node_of(self, call: Call[Any]) -> str | None:
+        """The node of a Cluster that a call goes to, by its address; None where there is no Cluster."""
+        client: object = self.client
+        if not isinstance(client, redis.RedisCluster):
+            return None
+        node = client.get_node_from_key(call.keys[0])  # type: ignore[no-untyped-call] # redis-py leaves it so
+        return "" if node is None else str(node.name)
+
     def close(self) -> None:
         """Closes its connections."""
         self.client.close()
