@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from django_redq.broker.calls import Call, Shard, text
 from django_redq.broker.inspector import run
@@ -13,8 +14,12 @@ from django_redq.broker.keys import SUSPECTS_CONSUMER
 from django_redq.broker.sync import Broker
 from django_redq.task import TaskState
 
-_HEAD = re.compile(rb'{"at":(\d{1,15})(?:,"due":(\d{1,15}))?(?:,"kind":"([A-Za-z0-9_.-]*)")?')
+_HEAD = re.compile(
+    rb'{"at":(\d{1,15})(?=[,}])(?:,"due":(\d{1,15}))?(?:,"kind":"([A-Za-z0-9_.-]*)")?'
+)
 """The start of a record, as ``lua/enqueue.lua`` and the codec write it."""
+_DUE = re.compile(r"-?(\d{1,30}(\.\d{1,30})?(e[+-]?\d{1,3})?|inf)", re.ASCII)
+"""A score as Redis takes it: somebody else may have written any."""
 _ENTRY = re.compile(r"(\d{1,19})-(\d{1,19})", re.ASCII)
 
 
@@ -83,7 +88,8 @@ def read_page(
 
 def _cursor(row: Row) -> str:
     if row.due is not None:
-        return f"{row.due:.0f}:{row.task_id}"
+        # All the digits that a score can have, and whatever bytes somebody took for an ID.
+        return f"{row.due:.17g}:{quote_from_bytes(row.order[1])}"
     ms, sequence, shard = row.order
     return f"{ms}-{sequence}.{shard}"
 
@@ -91,12 +97,12 @@ def _cursor(row: Row) -> str:
 def _scheduled(shard: Shard, after: str | None, count: int) -> Call[list[Row]]:
     keys = shard.keys
     due, _, task_id = (after or "").partition(":")
-    if after is not None and not (due.isascii() and due.isdigit() and len(due) <= 17 and task_id):
+    if after is not None and not (_DUE.fullmatch(due) and task_id):
         raise ValueError(f"{after!r:.80} is no cursor of scheduled tasks")
     return Call(
         "scheduled_page",
         (keys.delay, keys.payload, keys.state),
-        (due, task_id, count),
+        (due, unquote_to_bytes(task_id), count),
         lambda reply: [_scheduled_row(shard, *row) for row in reply],
     )
 
