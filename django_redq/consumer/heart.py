@@ -33,6 +33,7 @@ class Heart(Loop):
         self._options = options
         self._table = table
         self._started = int(time.time() * 1000)
+        self._version = _version()
 
     def step(self) -> float:
         """One beat; one that Redis refuses is left out."""
@@ -57,7 +58,7 @@ class Heart(Loop):
         return About(
             host=socket.gethostname()[:255],
             pid=os.getpid(),
-            version=_version(),
+            version=self._version,
             started=self._started,
             concurrency=self._options.concurrency,
             running=tuple(
