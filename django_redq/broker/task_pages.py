@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from django_redq.broker.calls import Call, Shard, text
-from django_redq.broker.inspector import run
+from django_redq.broker.inspector import run, run_all, run_some
 from django_redq.broker.keys import SUSPECTS_CONSUMER
 from django_redq.broker.sync import Broker
 from django_redq.task import TaskState
@@ -52,6 +52,10 @@ class Page:
     unreachable: tuple[int, ...]
 
 
+Ask = Callable[[Shard, str | None, int], Call[list[Row]]]
+"""Builds the call for the first rows of a shard behind a cursor, so many at most."""
+
+
 def read_page(
     broker: Broker,
     shards: Sequence[Shard],
@@ -67,13 +71,8 @@ def read_page(
         ValueError: this is no cursor of such a page.
         redis.RedisError: Redis did not answer, or refuses; with ``partial`` only if no shard does.
     """
-    ask = _ASK[state]
-    batch = [ask(shard, after, count + 1) for shard in shards]
-    replies = run(broker, batch, partial=partial)
-    rows = sorted(
-        (row for reply in replies if not isinstance(reply, Exception) for row in reply),
-        key=lambda row: row.order,
-    )
+    replies = _ask_all(broker, shards, _ASK[state], after, count + 1, partial=partial)
+    rows = _in_order(replies)
     shown = tuple(rows[:count])
     return Page(
         shown,
@@ -84,6 +83,41 @@ def read_page(
             if isinstance(reply, Exception)
         ),
     )
+
+
+def _ask_all(
+    broker: Broker,
+    shards: Sequence[Shard],
+    ask: Ask,
+    after: str | None,
+    count: int,
+    *,
+    partial: bool,
+) -> list[Any]:
+    """The first rows of each shard, enough of them to know the first ``count`` of all.
+
+    Tasks are spread evenly, so each shard is asked for few; who has more of the first is asked again.
+    """
+    few = min(count, 4 + 2 * count // len(shards))
+    replies = run(broker, [ask(shard, after, few) for shard in shards], partial=partial)
+    last = _in_order(replies)[count - 1 : count]
+    again = [
+        at
+        for at, reply in enumerate(replies)
+        if not isinstance(reply, Exception)
+        and len(reply) == few < count
+        and not (last and reply[-1].order > last[0].order)
+    ]
+    rest = [ask(shards[at], after, count) for at in again]
+    more = run_some(broker, rest) if partial else run_all(broker, rest)
+    for at, reply in zip(again, more, strict=True):
+        replies[at] = reply
+    return replies
+
+
+def _in_order(replies: Iterable[Any]) -> list[Row]:
+    rows = (row for reply in replies if not isinstance(reply, Exception) for row in reply)
+    return sorted(rows, key=lambda row: row.order)
 
 
 def _cursor(row: Row) -> str:
@@ -127,7 +161,7 @@ def _row(
     )
 
 
-def _entries(script: str) -> Callable[[Shard, str | None, int], Call[list[Row]]]:
+def _entries(script: str) -> Ask:
     """Builds the call of a page that goes by entry IDs."""
 
     def ask(shard: Shard, after: str | None, count: int) -> Call[list[Row]]:
@@ -173,7 +207,7 @@ def _entry_row(
     return _row(shard, raw_id, order, head, attempts, **about)
 
 
-_ASK: dict[TaskState, Callable[[Shard, str | None, int], Call[list[Row]]]] = {
+_ASK: dict[TaskState, Ask] = {
     TaskState.SCHEDULED: _scheduled,
     TaskState.READY: _entries("ready_page"),
     TaskState.RUNNING: _entries("running_page"),
