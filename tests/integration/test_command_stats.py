@@ -30,7 +30,8 @@ def test_the_table_has_a_line_a_queue(redq: Redq, engine: Engine) -> None:
     shown = redq.manage("redq_stats")
 
     assert (shown.returncode, shown.stderr) == (0, "")
-    head, *rows = shown.stdout.splitlines()
+    head, *lines = shown.stdout.splitlines()
+    rows = lines[:3]
     assert " ".join(head.split()) == (
         "queue scheduled ready running dead oldest late consumers schedulers"
     )
@@ -46,7 +47,66 @@ def test_it_may_be_asked_of_some_queues_only(
 ) -> None:
     _, *rows = lines_of(capsys, "webhook", "email", "webhook")
 
-    assert [row.split()[0] for row in rows] == ["webhook", "email"]
+    assert [row.split()[0] for row in rows[:2]] == ["webhook", "email"]
+    assert {row.split()[0] for row in rows[2:]} == {"webhook:", "email:"}
+
+
+def test_what_needs_a_person_is_told_below_the_table(
+    redq: Redq, engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(redq)
+    engine.enqueue(1, QUEUE)
+    seconds, _ = redq.client.time()
+    client, key = redq.client, redq.key(QUEUE, 1, "delay")
+    client.zadd(key, {"t": (seconds - 3600) * 1000})
+
+    assert lines_of(capsys)[2:] == [
+        "letters: no consumer is alive",
+        "letters: 3 shard(s) have no scheduler",
+        "letters: the first due task is 1 h overdue",
+    ]
+    [document] = json.loads("".join(lines_of(capsys, "--json")))
+    assert [trouble["code"] for trouble in document["troubles"]] == [
+        "no_consumer",
+        "no_scheduler",
+        "late",
+    ]
+
+
+def test_deaths_and_slow_starts_are_told(
+    redq: Redq, engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.configure(MAX_ATTEMPTS=1)
+    engine.enqueue(1, kind="nobody-handles-this")
+    engine.consumer().run_once()
+    seconds, _ = redq.client.time()
+    redq.client.delete(engine.key("stream"))
+    redq.client.xadd(engine.key("stream"), {"id": "t"}, f"{(seconds - 7200) * 1000}-0")
+
+    lines = lines_of(capsys)
+
+    assert "default: 1 task(s) died in the last hour" in lines
+    assert "default: the first ready task has waited 2 h" in lines
+
+
+def test_a_consumer_that_is_not_alive_is_not_counted(
+    redq: Redq, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(redq)
+    seconds, _ = redq.client.time()
+    for name, ago in (("here-1", 2), ("gone-2", 30)):
+        about = json.dumps({"host": "web\x1b[2J", "pid": 7, "version": "1"})
+        beat = f"{(seconds - ago) * 1000} {about}"
+        redq.client.hset(redq.key(QUEUE, 0, "consumers"), name, beat)
+
+    lines = lines_of(capsys, verbosity=2)
+
+    assert lines[1].split()[-2:] == ["1", "0"]
+    gone, here = (next(line for line in lines if line.startswith(n)) for n in ("gone-2", "here-1"))
+    assert gone.endswith("ago, not alive")
+    assert here.split()[:2] == ["here-1", "0"]
+    assert here.split()[3:5] == ["7", "1"]
+    assert "\x1b" not in "".join(lines)
 
 
 def test_more_verbose_it_names_consumers_and_shards(

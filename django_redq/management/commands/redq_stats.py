@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -14,11 +15,13 @@ from django_redq.broker.health import find_problems
 from django_redq.broker.sync import get_broker
 from django_redq.errors import ConfigurationError
 from django_redq.management.command import OperatorCommand, queue_names, seconds, where
+from django_redq.management.consumers import consumer_rows
 from django_redq.management.output import as_json, duration, table
 from django_redq.management.serving import exit_at_once
 from django_redq.queue import Queue
 from django_redq.queue_stats import QueueStats
 from django_redq.service import os_signals
+from django_redq.troubles import TroubleCode, troubles_of
 
 HELP = """\
 Shows how full the queues are, and who works on them.
@@ -31,7 +34,8 @@ Shows how full the queues are, and who works on them.
 
 "oldest" is how long the first ready task has waited: too long means too few consumers. "late" is
 how long the first delayed task is overdue: more than a second or two means that no scheduler keeps
-up. "schedulers" is how many serve the queue's shards: without any, nothing delayed runs.
+up. "consumers" are those alive; "schedulers" is how many serve the queue's shards: without any,
+nothing delayed runs. What needs a person is told below the table, a line each.
 """
 HEAD = (
     "queue",
@@ -44,6 +48,14 @@ HEAD = (
     "consumers",
     "schedulers",
 )
+TROUBLES: dict[TroubleCode, Callable[[float], str]] = {
+    TroubleCode.UNREACHABLE: lambda number: f"{number:.0f} shard(s) do not answer",
+    TroubleCode.NO_CONSUMER: lambda _: "no consumer is alive",
+    TroubleCode.NO_SCHEDULER: lambda number: f"{number:.0f} shard(s) have no scheduler",
+    TroubleCode.LATE: lambda number: f"the first due task is {duration(number)} overdue",
+    TroubleCode.SLOW_START: lambda number: f"the first ready task has waited {duration(number)}",
+    TroubleCode.DYING: lambda number: f"{number:.0f} task(s) died in the last hour",
+}
 CLEAR = "\x1b[H\x1b[2J"
 
 
@@ -112,12 +124,22 @@ def _disagreements(queues: Sequence[str]) -> Iterator[str]:
 def _shown(queues: Sequence[str], options: dict[str, Any]) -> str:
     stats = [Queue(name).stats() for name in queues]
     if options["json"]:
-        return as_json(stats)
+        return as_json([_document(one) for one in stats])
     lines = table(HEAD, [_row(one) for one in stats])
+    lines += [
+        f"{one.queue}: {TROUBLES[trouble.code](trouble.number)}"
+        for one in stats
+        for trouble in troubles_of(one)
+    ]
     if options["verbosity"] > 1:
         for one in stats:
             lines += ["", *_details(one)]
     return "\n".join(lines)
+
+
+def _document(stats: QueueStats) -> dict[str, Any]:
+    known = {field.name: getattr(stats, field.name) for field in fields(stats)}
+    return {**known, "troubles": troubles_of(stats)}
 
 
 def _row(stats: QueueStats) -> Sequence[object]:
@@ -129,16 +151,15 @@ def _row(stats: QueueStats) -> Sequence[object]:
         stats.dead,
         duration(stats.oldest_ready_age),
         duration(stats.lateness),
-        len(stats.consumers),
+        sum(one.alive for one in stats.consumers),
         len(stats.lease_holders),
     )
 
 
 def _details(stats: QueueStats) -> Iterator[str]:
     yield from table(
-        (f"consumers of {stats.queue}", "running", "heard of"),
-        [(one.name, one.running, f"{duration(one.idle)} ago") for one in stats.consumers]
-        or [("none", "", "")],
+        (f"consumers of {stats.queue}", "running", "host", "pid", "version", "heard of"),
+        consumer_rows(stats.consumers),
     )
     yield ""
     yield from table(
