@@ -191,9 +191,10 @@ def _count(chosen: Chosen) -> int | None:
 
 
 def tabs(admin: Admin, chosen: Chosen) -> dict[str, Any]:
-    """The other faces of the same letters."""
+    """The pages of all queues; those of dead letters keep the queue that was chosen."""
     queue = {"queue": chosen.query["queue"]} if "queue" in chosen.query else {}
     return {
+        "queues_url": url(admin, "changelist"),
         "list_url": url(admin, "dead", queue),
         "groups_url": url(admin, "groups", queue),
         "bulks_url": url(admin, "bulks", queue),

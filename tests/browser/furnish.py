@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
+import time
 import uuid
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import django
@@ -26,7 +29,7 @@ from shop.handlers import (  # noqa: E402
 )
 from shop.models import Order, Partner, Product  # noqa: E402
 
-from django_redq import Consumer, Queue, get_task  # noqa: E402
+from django_redq import Consumer, Producer, Queue, get_task  # noqa: E402
 
 NOBODY = "http://127.0.0.1:9/orders"
 """Where no partner listens."""
@@ -43,11 +46,12 @@ def shop() -> None:
         Partner.objects.create(slug=slug, webhook_url=NOBODY)
 
 
-def _work() -> None:
-    """Runs all that is ready, in this process."""
-    consumer = Consumer("email", "webhook", "loyalty", concurrency=8)
-    while consumer.run_once():
+def _work(consumer: Consumer | None = None) -> None:
+    """Runs all that is ready, in this process, and leaves no name behind."""
+    worker = consumer or Consumer("email", "webhook", "loyalty", concurrency=8)
+    while worker.run_once():
         pass
+    worker.stop()
 
 
 def dead_confirmations(number: int = 1) -> list[str]:
@@ -102,6 +106,30 @@ def order(customer: str = "Ada Lovelace") -> str:
     made.placed_at = timezone.now()
     Order.objects.bulk_create([made])
     return str(made.pk)
+
+
+def confirmations(*orders: str) -> list[str]:
+    """Confirmations of these orders, ready to be sent."""
+    return [send_confirmation.enqueue(OrderRef(uuid.UUID(one))).task_id for one in orders]
+
+
+def busy_hour() -> int:
+    """An hour of points credited, some of them not, as the clocks of the scripts tell it."""
+    known, made = OrderRef(uuid.UUID(order())), 0
+    for minute in range(59, -1, -1):
+        # What the scripts of this round take for the time.
+        now = partial(float, time.time() - 60 * minute)
+        producer, consumer = (
+            Producer("loyalty", now=now),
+            Consumer("loyalty", now=now),
+        )
+        # A wave, and two minutes in which the orders were not to be found.
+        for at in range(12 + round(8 * math.sin(minute / 7)) + minute % 3):
+            lost = minute in {20, 21} and at % 2
+            producer.enqueue(OrderRef(uuid.uuid4()) if lost else known, max_attempts=1)
+            made += 1
+        _work(consumer)
+    return made
 
 
 def reminders(number: int = 1, hours: float = 1) -> list[str]:

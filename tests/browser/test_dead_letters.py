@@ -23,7 +23,9 @@ def test_a_dead_letter_is_found_edited_replayed_and_seen_to_run(
     order = shop.furnish("order")
     page = visit()
 
-    page.goto(DEAD)
+    page.goto("/admin/")
+    page.locator("#content").get_by_role("link", name="Queues", exact=True).click()
+    page.get_by_role("link", name="Dead letters").click()
     page.get_by_label("Text in the error").fill("is gone")
     page.get_by_role("button", name="Filter").click()
     page.get_by_role("link", name="Reject").click()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Visit
 from tests.browser.storefront import Shop
+from tests.harness import until
 
 QUEUE = "/admin/django_redq/queue/"
 CSP = (
@@ -38,9 +40,22 @@ def tour(page: Page) -> list[str]:
         expect(page.locator("h1").first).to_be_visible()
         seen.append(page.url)
 
-    for path in ("", "email/change/", "dead/", "dead/causes/", "bulk/"):
+    for path in (
+        "",
+        "email/change/",
+        "email/history/",
+        "tasks/?queue=email&state=scheduled",
+        "tasks/?queue=email&state=ready",
+        "tasks/?queue=email&state=running",
+        "dead/",
+        "dead/causes/",
+        "bulk/",
+    ):
         page.goto(f"{QUEUE}{path}")
         note()
+    page.goto(f"{QUEUE}tasks/?queue=email&state=scheduled")
+    page.locator("#content tbody th a").first.click()
+    note()
     page.goto(f"{QUEUE}dead/?queue=webhook")
     page.locator(".redq-letters tbody th a").first.click()
     note()
@@ -60,7 +75,7 @@ def tour(page: Page) -> list[str]:
 def test_every_page_works_without_javascript(lively: Shop, visit: Visit):
     seen = tour(visit(java_script_enabled=False))
 
-    assert len(seen) == 10
+    assert len(seen) == 15
 
 
 def test_every_page_obeys_a_strict_csp(lively: Shop, visit: Visit):
@@ -120,6 +135,8 @@ def luminance(page: Page, selector: str, what: str) -> float:
             "dead/",
             [".redq-minor", ".redq-said", ".redq-letters a", "caption", ".redq .redq-danger"],
         ),
+        ("", [".redq-warning", ".redq-queues td a", ".redq-id"]),
+        ("email/change/", [".redq-tiles dd", ".redq-tiles dt", ".redq-minor", "#content summary"]),
         ("dead/causes/", [".redq-groups td", ".redq-tabs a[aria-current]"]),
         ("letter", [".redq-error strong", ".redq-error pre", ".redq-code", ".redq-facts dt"]),
     ],
@@ -141,12 +158,21 @@ def test_text_stands_out_in_either_scheme(
 
 def test_the_pictures_of_the_docs(lively: Shop, visit: Visit, shoot: Shoot):
     """They are taken where they are wanted (see conftest.py); the way there is walked always."""
+    lively.furnish("busy_hour")
     for number in (9, 3, 1, 2):
         lively.furnish("dead_webhooks", number, "globex")
         lively.furnish("dead_confirmations", number)
         lively.furnish("dead_credits", 1)
+    scheduler, consumer = lively.start_scheduler(), lively.start_consumer()
     page = visit(viewport={"width": 1280, "height": 800})
 
+    page.goto(QUEUE)
+    until(lambda: page.reload() and not re.search("No (consumer|scheduler)", page.content()))
+    shoot(page, "queues")
+    page.goto(f"{QUEUE}loyalty/change/")
+    shoot(page, "queue")
+    lively.stop(consumer)
+    lively.stop(scheduler)
     page.goto(f"{QUEUE}dead/")
     shoot(page, "dead-letters")
     page.goto(f"{QUEUE}dead/causes/")
@@ -156,6 +182,8 @@ def test_the_pictures_of_the_docs(lively: Shop, visit: Visit, shoot: Shoot):
     shoot(page, "confirm")
     page.goto(f"{QUEUE}dead/?queue=webhook")
     page.locator(".redq-letters tbody th a").first.click()
+    # Its paths are those of the machine where the picture is taken.
+    page.get_by_text("Traceback", exact=True).first.click()
     shoot(page, "dead-letter")
     page.get_by_role("link", name="Edit and replay").click()
     expect(page.get_by_label("Payload")).to_contain_text("order_id")
