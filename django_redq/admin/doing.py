@@ -62,12 +62,8 @@ def _do_at_once(request: HttpRequest, asked: Deed, when: Mapping[str, Any]) -> N
     total = results.Counts()
     for name, refs in asked.refs.items():
         listed = ", ".join(asked.names(name))
-        try:
+        with audit.noted(request, name, listed):
             counts = _counts(name, refs, asked, when)
-        except Exception:
-            # Whatever it was: part of it may be done, and that must not be missing from the log.
-            audit.log(request, name, _("Broke off, done in part or not at all: %s") % listed)
-            raise
         audit.log(request, name, f"{results.in_words(asked.action, counts)}: {listed}")
         total += counts
     level = messages.SUCCESS if set(total) == {"changed"} else messages.WARNING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -138,10 +138,15 @@ def _timeline(found: DeadLetter) -> Iterator[Event]:
         yield Event(task.enqueued_at, _("Enqueued"))
         if task.run_at > task.enqueued_at:
             yield Event(task.run_at, _("Due"))
-    for failure in found.failures:
+    yield from failed(found.failures)
+    yield Event(found.failed_at, _("Dead: %s") % REASONS.get(found.reason, _("for another reason")))
+
+
+def failed(failures: Iterable[Failure]) -> Iterator[Event]:
+    """The attempts that came to nothing."""
+    for failure in failures:
         what = _("Attempt %(attempt)d failed") % {"attempt": failure.attempt}
         yield Event(from_ms(min(failure.at, LATEST_MS)), what, failure)
-    yield Event(found.failed_at, _("Dead: %s") % REASONS.get(found.reason, _("for another reason")))
 
 
 # --- edit and replay ---------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from django_redq.conf import get_config
 from django_redq.errors import InvalidArgument
 from django_redq.models import Queue as QueueModel
 from django_redq.queue import Queue
-from django_redq.templatetags.redq_admin import duration
+from django_redq.templatetags.redq_admin import short
 
 LOG_PAGE = 50
 """Lines of the history on a page."""
@@ -44,7 +44,7 @@ def queue(admin: Admin, request: HttpRequest, object_id: str) -> HttpResponse:
         span=span,
         charts=[
             charts.throughput(lately, words),
-            charts.time_to_start(lately, words, duration),
+            charts.time_to_start(lately, words, short),
         ],
         links=links_of(admin, found.name),
         act=url(admin, "queue_action"),
@@ -59,16 +59,16 @@ def act(admin: Admin, request: HttpRequest) -> HttpResponse:
     found = Queue(request.POST.get("queue", ""), broker=operator_broker())
     wanted = request.POST.get("act")
     if wanted == "pause":
-        changed, said = (
-            found.pause(),
-            _("%(queue)s is paused: consumers take nothing more from it."),
-        )
+        change, done = found.pause, _("Paused.")
+        said = _("%(queue)s is paused: consumers take nothing more from it.")
     elif wanted == "resume":
-        changed, said = found.resume(), _("%(queue)s goes on.")
+        change, done, said = found.resume, _("Resumed."), _("%(queue)s goes on.")
     else:
         raise InvalidArgument("act", _("This is none of the actions."))
+    with audit.noted(request, found.name, done):
+        changed = change()
     if changed:
-        audit.log(request, found.name, _("Paused.") if wanted == "pause" else _("Resumed."))
+        audit.log(request, found.name, done)
         messages.success(request, said % {"queue": found.name})
     else:
         messages.info(request, _("It was so already; nothing was changed."))

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from django_redq.admin import audit, payloads
 from django_redq.admin.filters import Text
-from django_redq.admin.letter import LONGEST_SHOWN, STATES
+from django_redq.admin.letter import LONGEST_SHOWN, STATES, failed
 from django_redq.admin.pages import Admin, may, page, queue_url, render, url
 from django_redq.admin.queues import links_of
 from django_redq.broker.patience import operator_broker
@@ -138,6 +138,7 @@ def _shown(admin: Admin, request: HttpRequest, queue: str, info: TaskInfo) -> Ht
         info=info,
         task=info.task,
         state=STATES[info.state],
+        attempts=[*failed(info.errors)],
         payload=None if payload is None else payload[:LONGEST_SHOWN],
         cut=payload is not None and len(payload) > LONGEST_SHOWN,
         limit=LONGEST_SHOWN,
@@ -167,10 +168,11 @@ def act(admin: Admin, request: HttpRequest) -> HttpResponse:
         messages.warning(request, _("Nothing was selected, so nothing was done."))
     elif wanted == "cancel" and "confirmed" not in request.POST:
         return _ask(admin, request, found.name, str(state), ids, back)
-    elif wanted == "cancel":
-        _tell(request, found.name, ids, sum(map(found.cancel, ids)), cancel=True)
     else:
-        _tell(request, found.name, ids, sum(map(found.run_now, ids)), cancel=False)
+        cancel = wanted == "cancel"
+        with audit.noted(request, found.name, ", ".join(shown(one, 256) for one in ids)):
+            done = sum(map(found.cancel if cancel else found.run_now, ids))
+        _tell(request, found.name, ids, done, cancel=cancel)
     return HttpResponseRedirect(back)
 
 

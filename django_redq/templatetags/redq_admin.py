@@ -62,6 +62,13 @@ def duration(seconds: float) -> str:
     return " ".join(said) or parts[-1][0] % {"n": 0}
 
 
+def short(seconds: float) -> str:
+    """As :func:`duration`, but a time below ten seconds to a tenth: 0.3 s."""
+    if seconds >= 10:
+        return duration(seconds)
+    return _("%(n)s s") % {"n": number_format(max(seconds, 0), decimal_pos=1)}
+
+
 def moment(value: datetime) -> str:
     """The time without markup, in the time zone of the page."""
     return date_format(timezone.localtime(value), "Y-m-d H:i:s")

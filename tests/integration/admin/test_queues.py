@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+import redis
 
 from django_redq import Queue, enqueue
 from django_redq.broker import beats
@@ -220,3 +221,17 @@ def test_what_a_stranger_wrote_of_a_consumer_is_inert(graves: Graveyard, boss: V
         assert "\u202e" not in page.text
         assert "\x1b" not in page.text
         assert len(page.text) < 60_000
+
+
+def test_a_pause_that_breaks_off_is_in_the_log(
+    graves: Graveyard, boss: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(queue: Queue) -> bool:
+        raise redis.ConnectionError("away")
+
+    monkeypatch.setattr(Queue, "pause", fail)
+
+    page = boss.post("queue_action", {"queue": QUEUE, "act": "pause"})
+
+    assert page.status == 503
+    assert logged() == [(QUEUE, "Broke off, done in part or not at all: Paused.")]

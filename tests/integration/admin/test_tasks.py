@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import pytest
+import redis
 
 from django_redq import Queue, TaskSpec, TaskState, enqueue, enqueue_many
 from tests.integration.admin.visitors import Page, Visitor, address, logged
@@ -189,3 +190,23 @@ def test_a_record_of_a_stranger_is_inert(graves: Graveyard, boss: Visitor) -> No
     assert "\u202e" not in page.text
     assert len(page.text) < 60_000
     assert boss.open(address("tasks"), {"queue": QUEUE}).status == 200
+
+
+def test_what_breaks_off_is_in_the_log(
+    graves: Graveyard, boss: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(QUEUE, 1, task_id="t1", run_at=LATER)
+    cancel = Queue.cancel
+
+    def fail_later(queue: Queue, task_id: str) -> bool:
+        if task_id == "t2":
+            raise redis.ConnectionError("away")
+        return cancel(queue, task_id)
+
+    monkeypatch.setattr(Queue, "cancel", fail_later)
+    data = {"queue": QUEUE, "act": "cancel", "task": ["t1", "t2"], "confirmed": "yes"}
+
+    page = boss.post("task_action", data)
+
+    assert page.status == 503
+    assert logged() == [(QUEUE, "Broke off, done in part or not at all: t1, t2")]
