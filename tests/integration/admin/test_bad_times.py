@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import redis
 from django.test import override_settings
 from django.urls import reverse
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from django_redq import DeadLetterQueue
-from tests.harness import Redq
+from tests.harness import Redq, until
 from tests.integration.admin.visitors import Visitor, address
 from tests.integration.graves import QUEUE, SHARDS, Graveyard, configure
 
@@ -116,6 +119,16 @@ def test_settings_that_are_wrong_are_told(redq: Redq, boss: Visitor):
         assert boss.get("dead").status == 503
 
 
+def hangs(redq: Redq) -> bool:
+    """The signal that stops a process is not there at once."""
+    with redis.Redis.from_url(redq.url, socket_timeout=0.2, retry=Retry(NoBackoff(), 0)) as client:
+        try:
+            client.ping()
+        except redis.TimeoutError:
+            return True
+        return False
+
+
 @pytest.mark.parametrize(("name", "query"), PAGES)
 def test_a_redis_that_hangs_is_not_waited_for(
     own_redq: Redq, boss: Visitor, name: str, query: dict[str, str]
@@ -124,6 +137,7 @@ def test_a_redis_that_hangs_is_not_waited_for(
     Graveyard(own_redq).bury(0)
     boss.get(name, **query)
     own_redq.server.pause()
+    until(lambda: hangs(own_redq))
 
     try:
         page = boss.get(name, **query)
