@@ -49,7 +49,8 @@ class Which(TypedDict, total=False):
     idempotency_key: str | None
     """Only tasks that bear this one."""
     text: str | None
-    """Only letters whose error holds this; ASCII letters of either case are the same."""
+    """Only letters whose error holds this in its first 64 KiB; ASCII letters of either case are the
+    same."""
     since: datetime | None
     """Only what died then or later, to the millisecond."""
     until: datetime | None

@@ -135,3 +135,22 @@ def test_dead_ids_tell_the_task_that_a_letter_names(here: Here) -> None:
 
 def test_dead_ids_of_nothing(here: Here) -> None:
     assert page(here) == ("", [])
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_dead_ids_look_at_few_letters_where_they_are_large(here: Here, newest_first: bool) -> None:
+    bury(here, *({"id": f"t{at}", "error": "x" * 600_000} for at in range(1, 6)))
+
+    cursor, found = page(here, filters=Filters(text="nothing"), newest_first=newest_first)
+
+    assert (cursor, found) == ("(1-4" if newest_first else "(1-2", [])
+
+
+def test_dead_ids_search_the_beginning_of_an_error(here: Here) -> None:
+    bury(
+        here,
+        {"id": "t", "error": "x" * 65_530 + "NEEDLE"},
+        {"id": "u", "error": "x" * 65_535 + "needle"},
+    )
+
+    assert page(here, filters=Filters(text="Needle"))[1] == ["1-1"]

@@ -11,13 +11,11 @@
 local lease, delay, payload, state, entry, stream, dlq, meta, groups, bulk = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local now, instance, wake_channel, due_channel, shard, part_id, from, till, action = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local start, spread, phase, max_effort, max_bytes = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14])
---@include clock digits fields_of died_at asked_for dead_by letter_at put_ready group_remove replay_letter discard_letter part_of part_text tell tell_sooner
+--@include clock digits fields_of bytes_of next_chunk died_at asked_for dead_by letter_at put_ready group_remove replay_letter discard_letter part_of part_text tell tell_sooner
 
 local GOLDEN_RATIO = 0.6180339887498949
 -- What it costs to look at a letter is 1, to replay or discard it so much more.
 local ACTION_EFFORT = 3
--- Letters read at a time: strangers' may be large.
-local CHUNK = 10
 
 if redis.call('GET', lease) ~= instance then
   return ''
@@ -71,7 +69,7 @@ local function take(entry_id, letter)
   return 1 + ACTION_EFFORT
 end
 
-local effort, bytes = 0, 0
+local effort, bytes, chunk = 0, 0, 1
 
 local function is_tired()
   return effort >= max_effort or bytes >= max_bytes
@@ -80,17 +78,17 @@ end
 -- false after the last letter.
 local function take_some()
   local next_one = part.cursor == '-' and from or '(' .. part.cursor
-  local rows = redis.call('XRANGE', dlq, next_one, part.till, 'COUNT', CHUNK)
+  local rows = redis.call('XRANGE', dlq, next_one, part.till, 'COUNT', chunk)
+  local asked, before = chunk, bytes
   for _, row in ipairs(rows) do
-    for _, text in ipairs(row[2]) do
-      bytes = bytes + #text
-    end
+    bytes = bytes + bytes_of(row)
     effort = effort + take(row[1], fields_of(row))
     if is_tired() then
       return true
     end
   end
-  return #rows == CHUNK
+  chunk = next_chunk(chunk, bytes - before)
+  return #rows == asked
 end
 
 while part.state == 'going' and not is_tired() do

@@ -4,13 +4,13 @@
 -- REPLY  {where the next page starts or '' after the last, {entry ID, task ID or ''}..., letters looked at}
 -- Only letters that have all that the names ask for (asked_for.lua), and died `older_than_ms` ago or earlier,
 -- '' being any age.
--- At most `scan` letters are looked at and `limit` returned a call, so that a long queue costs many short calls.
+-- At most `scan` letters are looked at, of a megabyte or a little more, and `limit` returned a call, so that a long
+-- queue costs many short calls.
 local dlq = KEYS[1]
 local now, newest_first, from, to, scan, limit, older_than_ms = ARGV[1], ARGV[2] == '1', ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
---@include clock fields_of died_at asked_for
+--@include clock fields_of bytes_of next_chunk died_at asked_for
 
--- Letters read at a time: each may have 16 KiB, and the first may tell that no more are wanted.
-local CHUNK = 20
+local MAX_BYTES = 1048576
 local youngest = older_than_ms ~= '' and clock(now) - tonumber(older_than_ms) or math.huge
 local found, looked_at = {}, 0
 
@@ -26,9 +26,11 @@ local function take(row)
   return true
 end
 
-while scan > 0 do
-  local count = math.min(CHUNK, scan)
-  local rows = redis.call(newest_first and 'XREVRANGE' or 'XRANGE', dlq, from, to, 'COUNT', count)
+local chunk, bytes = 1, 0
+while scan > 0 and bytes < MAX_BYTES do
+  chunk = math.min(chunk, scan)
+  local rows = redis.call(newest_first and 'XREVRANGE' or 'XRANGE', dlq, from, to, 'COUNT', chunk)
+  local before = bytes
   for _, row in ipairs(rows) do
     if not take(row) then
       return {'', found, looked_at}
@@ -38,10 +40,12 @@ while scan > 0 do
     if #found >= limit then
       return {from, found, looked_at}
     end
+    bytes = bytes + bytes_of(row)
   end
-  if #rows < count then
+  if #rows < chunk then
     return {'', found, looked_at}
   end
-  scan = scan - count
+  scan = scan - chunk
+  chunk = next_chunk(chunk, bytes - before)
 end
 return {from, found, looked_at}
