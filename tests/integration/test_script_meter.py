@@ -82,6 +82,17 @@ def test_a_delivery_is_counted_with_how_long_it_had_waited(here: Here) -> None:
     assert 5.9 <= started[-1].mean_wait <= started[-1].longest_wait < 60
 
 
+def test_the_longest_wait_is_kept(here: Here) -> None:
+    now = here.clock()
+    for number, entry_id in enumerate((f"{now - 6000}-0", f"{now}-0")):
+        here.client.hset(here.keys.payload, f"t{number}", "{}")
+        here.client.xadd(here.keys.stream, {"id": f"t{number}"}, entry_id)
+        here.run(calls.fetch([here.shard], ME, 10, alone=False))
+
+    longest = [one.longest_wait for one in lately(here, here.clock()) if one.longest_wait]
+    assert max(longest) >= 5.9
+
+
 def test_an_entry_of_the_future_has_not_waited(here: Here) -> None:
     here.client.hset(here.keys.payload, "t", "{}")
     here.client.xadd(here.keys.stream, {"id": "t"}, f"{NOW}-0")
