@@ -10,7 +10,7 @@ RUN = $(VENV)/bin/python
 .DEFAULT_GOAL := help
 # Two pips at work in one environment would break it.
 .NOTPARALLEL:
-.PHONY: help demo test lint format types layers endure clean
+.PHONY: help demo test lint format types layers messages endure clean
 
 help:
 	@echo 'make demo [ONCE=1]     the example shop under load, with a consumer killed half-way; ONCE=1 ends by itself'
@@ -19,6 +19,7 @@ help:
 	@echo 'make format            let ruff format the code'
 	@echo 'make types             mypy --strict'
 	@echo 'make layers            who may import whom'
+	@echo 'make messages          collect the texts for translation, and compile what is translated; needs gettext'
 	@echo 'make endure            ten minutes of kill -9; not a part of the tests'
 	@echo 'make clean             remove what make has made, .venv included'
 	@echo
@@ -43,6 +44,11 @@ types: $(VENV)/.installed-dev
 # Its cache does not see that a module has come or gone since.
 layers: $(VENV)/.installed-dev
 	$(VENV)/bin/lint-imports --no-logo --no-cache
+
+# Without -P our queue.py would stand before that of the standard library.
+messages: $(VENV)/.installed-dev
+	cd django_redq && ../$(RUN) -P -m django makemessages --all --add-location file --no-obsolete
+	cd django_redq && ../$(RUN) -P -m django compilemessages
 
 endure: $(VENV)/.installed-demo
 	$(RUN) example_project/endure.py

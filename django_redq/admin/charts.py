@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from django_redq.admin.filters import Text
@@ -55,7 +56,7 @@ def throughput(activity: Sequence[Activity], span: str) -> Chart:
         title=_("Throughput and failures"),
         said=_("%(span)s: %(succeeded)s succeeded, %(failed)s failed, %(died)s died.")
         % {
-            "span": span.capitalize(),
+            "span": capfirst(span),
             "succeeded": sum(good),
             "failed": sum(one.failed for one in activity),
             "died": sum(one.died for one in activity),
@@ -86,9 +87,9 @@ def time_to_start(
     return Chart(
         title=_("Time to start"),
         said=_("%(span)s: the longest wait was %(longest)s.")
-        % {"span": span.capitalize(), "longest": in_words(top)}
+        % {"span": capfirst(span), "longest": in_words(top)}
         if known
-        else _("%(span)s: no task was started.") % {"span": span.capitalize()},
+        else _("%(span)s: no task was started.") % {"span": capfirst(span)},
         shapes=(
             Shape("redq-longest", _line(longest, top), _("longest")),
             Shape("redq-mean", _line(mean, top), _("average")),
