@@ -88,5 +88,6 @@ def history(admin: Admin, request: HttpRequest, object_id: str) -> HttpResponse:
         "history.html",
         title=_("History of %(queue)s") % {"queue": name},
         crumbs=[(name, queue_url(admin, name))],
+        links=links_of(admin, name),
         found=pages.get_page(request.GET.get("page")),
     )
