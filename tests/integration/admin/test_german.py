@@ -21,10 +21,10 @@ _DATA = re.compile(
 
 
 def texts(page: Page) -> set[str]:
-    """All that a person reads or is read to."""
-    [container] = [one for one in page.all("div") if one.get("id") == "container"]
+    """All that a person reads or is read to, but for the frame, which is Django's."""
+    [content] = [one for one in page.all("div") if one.get("id") == "content"]
     found = set()
-    for one in container.iter("*"):
+    for one in content.iter("*"):
         if not isinstance(one.tag, str):
             continue  # a comment
         button = one.get("value") if one.get("type") == "submit" else ""
