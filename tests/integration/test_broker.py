@@ -259,7 +259,7 @@ def test_all_shards_are_asked_at_once_where_the_server_lets_us(here: Here) -> No
     [call] = here.broker.fetch_calls(shards, ME, 5)
 
     assert call.args[2] == 5
-    assert len(call.keys) == 15
+    assert len(call.keys) == 3 * 6
 
 
 def test_records_are_loaded_in_order_with_errors_in_their_places(here: Here) -> None:

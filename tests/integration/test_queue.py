@@ -354,7 +354,7 @@ def test_settings_that_disagree_with_redis_are_refused(redq: Redq, queue: Queue)
 
 
 def test_scheduler_and_stats_agree_on_what_is_due(queue: Queue, engine: Engine) -> None:
-    engine.enqueue(None, QUEUE, delay=0.001)
+    engine.enqueue(None, QUEUE, delay=0.5)
     until(lambda: queue.stats().lateness is not None)
 
     assert Scheduler(QUEUE).run_once() == 1
