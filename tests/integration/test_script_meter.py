@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -141,17 +142,20 @@ def test_garbage_in_the_meter_fails_nobody(here: Here, written: bytes) -> None:
     lately(here, ring=DAY)
 
 
-def test_counts_stop_at_their_largest(here: Here) -> None:
+@pytest.mark.parametrize("waited", [2**63 - 1, -(2**63)])
+def test_counts_stop_at_their_largest(here: Here, waited: int) -> None:
     running(here, 1)
-    at = (NOW // 60_000 % 60) * 256
-    here.client.execute_command(
-        *("BITFIELD", here.keys.meter, "SET", "u32", at, NOW // 60_000),
-        *("SET", "u32", at + 32, 2**32 - 1),
-    )
+    minute, most = NOW // 60_000, 2**32 - 1
+    full = struct.pack(">6Iq", minute, most, most, most, most, most, waited)
+    here.client.setrange(here.keys.meter, minute % 60 * 32, full)
 
     here.run(ack(here, 1))
 
-    assert lately(here)[-1].succeeded == 2**32 - 1
+    found = lately(here)[-1]
+    assert (found.succeeded, found.failed, found.died, found.started) == (most, most, most, most)
+    assert found.longest_wait == most / 1000
+    assert found.mean_wait is not None
+    assert found.mean_wait >= 0
 
 
 @pytest.mark.parametrize("how", ["ack", "retry", "dead_letter", "fetch"])

@@ -9,7 +9,7 @@
 -- `alone` says that the consumer's process holds no task: only then a suspect is delivered, by itself.
 -- 'later': the record was left out, max_bytes were reached. 'second': the task lives in another entry.
 local consumer, suspects_consumer, limit, max_bytes, alone = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
---@include clock digits place_of meter_add
+--@include clock place_of meter_add
 
 local shards, items = #KEYS / 6, {}
 limit, max_bytes, alone = tonumber(limit), tonumber(max_bytes), alone == '1'

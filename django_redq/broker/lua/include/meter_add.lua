@@ -2,37 +2,27 @@
 -- `counts` is {succeeded, failed, died, started, longest wait, waits added up}, the waits in ms. A meter is one
 -- string of two rings, 60 slots of a minute, then 96 of a quarter of an hour, 32 bytes each: the number of the
 -- minute or quarter since the epoch (u32), the first five counts (u32), the sum (i64). A slot that bears another
--- number begins anew.
+-- number begins anew. BITFIELD says the same in a script and takes four times as long.
 local function meter_add(meter, now, counts)
-  local slots, read = {}, {'BITFIELD', meter}
+  local most, layout = 4294967295, '>I4I4I4I4I4I4i8'
   for _, ring in ipairs({{0, 60, 60000}, {60, 96, 900000}}) do
     local number = math.floor(now / ring[3])
-    local at = (ring[1] + number % ring[2]) * 256
-    slots[#slots + 1] = {number, at}
-    for _, offset in ipairs({0, 160}) do
-      read[#read + 1], read[#read + 2], read[#read + 3] = 'GET', 'u32', at + offset
+    local at = (ring[1] + number % ring[2]) * 32
+    local slot = redis.pcall('GETRANGE', meter, at, at + 31)
+    if type(slot) ~= 'string' then
+      return
     end
-  end
-  local seen = redis.pcall(unpack(read))
-  if seen.err then
-    return
-  end
-  local write = {'BITFIELD', meter, 'OVERFLOW', 'SAT'}
-  local function put(verb, kind, at, value)
-    write[#write + 1], write[#write + 2], write[#write + 3], write[#write + 4] = verb, kind, at, digits(value)
-  end
-  for i, slot in ipairs(slots) do
-    local number, at, fresh = slot[1], slot[2], seen[2 * i - 1] ~= slot[1]
-    if fresh then
-      put('SET', 'u32', at, number)
+    local seen, succeeded, failed, died, started, longest, waited
+    if #slot == 32 then
+      seen, succeeded, failed, died, started, longest, waited = struct.unpack(layout, slot)
     end
-    for k, value in ipairs(counts) do
-      if k == 5 then
-        put('SET', 'u32', at + 160, math.min(fresh and value or math.max(value, seen[2 * i]), 4294967295))
-      elseif fresh or value > 0 then
-        put(fresh and 'SET' or 'INCRBY', k == 6 and 'i64' or 'u32', at + 32 * k, value)
-      end
+    if seen ~= number then
+      succeeded, failed, died, started, longest, waited = 0, 0, 0, 0, 0, 0
     end
+    -- Beyond 2^53 a sum is no exact number in Lua; that is 285,000 years of waiting, so only garbage gets there.
+    redis.pcall('SETRANGE', meter, at, struct.pack(layout, number,
+      math.min(succeeded + counts[1], most), math.min(failed + counts[2], most), math.min(died + counts[3], most),
+      math.min(started + counts[4], most), math.min(math.max(longest, counts[5]), most),
+      math.min(waited + counts[6], 2 ^ 53)))
   end
-  redis.pcall(unpack(write))
 end
