@@ -13,7 +13,11 @@ from django_redq.broker.calls import Call, Shard, text
 FORGET_MS = 3_600_000
 """Without a sign for so long a consumer is forgotten."""
 MAX_ABOUT = 8 * 1024
-"""Bytes of what one tells that are read back."""
+"""Bytes of what one tells; running tasks with long IDs are left out beyond it."""
+MAX_TOLD = MAX_ABOUT + len("1234567890123456 ")
+"""The same with the moment before it."""
+MAX_NAME = 128
+"""Bytes of a consumer's name; a longer one is nobody's."""
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,9 +52,17 @@ def beat(shard: Shard, name: str, about: About, now: str) -> Call[int]:
     return Call(
         "consumer_beat",
         (shard.keys.consumers,),
-        (now, name, _encode(about), FORGET_MS),
+        (now, name, _told(about), FORGET_MS),
         int,
     )
+
+
+def _told(about: About) -> bytes:
+    told = _encode(about)
+    while len(told) > MAX_ABOUT and about.running:
+        about = msgspec.structs.replace(about, running=about.running[:-1])
+        told = _encode(about)
+    return told
 
 
 def leave(shard: Shard, name: str) -> Call[bool]:
@@ -60,7 +72,7 @@ def leave(shard: Shard, name: str) -> Call[bool]:
 
 def seen(shard: Shard, now: str) -> Call[Mapping[str, Beat]]:
     """Reads as the last sign of each; ``shard`` is the queue's first."""
-    return Call("consumers_seen", (shard.keys.consumers,), (now,), _beats)
+    return Call("consumers_seen", (shard.keys.consumers,), (now, MAX_NAME, MAX_TOLD), _beats)
 
 
 def _beats(reply: Any) -> Mapping[str, Beat]:
@@ -76,7 +88,7 @@ def _beat(now: int, raw: bytes) -> Beat:
     moment, _, told = raw.partition(b" ")
     at = int(moment) if moment.isdigit() and len(moment) <= 15 else 0
     try:
-        about = _about.decode(told) if len(told) <= MAX_ABOUT else About()
+        about = _about.decode(told)
     except (ValueError, RecursionError):
         about = About()
     return Beat(max(now - at, 0) / 1000, about)

@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,6 +97,30 @@ def test_what_somebody_else_wrote_there_shows_as_what_can_be_read(here: Here, va
     # Without a time it counts as long gone.
     assert found.seen == (0.0 if value.startswith(str(NOW).encode()) else NOW / 1000)
     beat(here, "me")
+
+
+@pytest.mark.every_server
+def test_a_page_gets_no_megabytes_that_somebody_else_wrote_there(here: Here) -> None:
+    here.client.hset(here.keys.consumers, mapping={"x" * 129: f"{NOW} {{}}", "odd": "7" * 2**21})
+    beat(here, "x" * 128)
+
+    call = beats.seen(here.shard, str(NOW))
+    reply = here.run(replace(call, read=lambda raw: raw))
+
+    assert len(repr(reply)) < 10_000
+    assert set(seen(here)) == {"x" * 128, "odd"}
+
+
+@pytest.mark.every_server
+def test_tasks_with_long_ids_leave_room_for_the_rest(here: Here) -> None:
+    running = tuple((f"{number}-" + "\N{SNOWMAN}" * 250, "k" * 128, NOW) for number in range(20))
+
+    beat(here, "c-1", host="h", pid=7, running=running)
+
+    told = seen(here)["c-1"].about
+    assert (told.host, told.pid) == ("h", 7)
+    assert 0 < len(told.running) < 20
+    assert told.running == running[: len(told.running)]
 
 
 @pytest.mark.every_server
