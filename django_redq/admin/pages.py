@@ -27,8 +27,8 @@ else:
 
 logger = logging.getLogger("django_redq.admin")
 
-PATIENCE = 3.0
-"""Seconds after which a page asks Redis nothing more: with the last answer it is there within 5."""
+PATIENCE = 4.0
+"""Seconds that a page waits for Redis, so that it answers within 5 whatever Redis does."""
 ACTIONS = ("view", "replay", "discard", "cancel", "pause")
 """What there are permissions for."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar, cast
 
 import redis
 
@@ -28,10 +29,7 @@ _deadline: ContextVar[float | None] = ContextVar("redq_deadline", default=None)
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Has the round trips of :func:`operator_broker` that would begin later fail.
-
-    Those that begin in time may take :data:`TIMEOUT` longer.
-    """
+    """Has the round trips of :func:`operator_broker` fail that are not through by then."""
     token = _deadline.set(time.monotonic() + seconds)
     try:
         yield
@@ -39,23 +37,47 @@ def within(seconds: float) -> Iterator[None]:
         _deadline.reset(token)
 
 
-def _check_deadline() -> None:
+def _in_time(work: Callable[[], ReplyT]) -> ReplyT:
+    """The result of the work, which is done in a thread of its own while it is waited for.
+
+    A socket's time-out is that of one read: a Redis that answers drop by drop, or many Sentinels and
+    nodes that are asked in turn, would each take their time. What is not waited for any more ends by
+    these time-outs.
+    """
     deadline = _deadline.get()
-    if deadline is not None and time.monotonic() >= deadline:
-        raise redis.TimeoutError("Redis answers too slowly for a page")
+    if deadline is None:
+        return work()
+    outcome: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
+
+    def do() -> None:
+        try:
+            outcome.put((True, work()))
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            outcome.put((False, error))
+
+    rest = deadline - time.monotonic()
+    try:
+        if rest <= 0:
+            raise Empty
+        threading.Thread(target=do, name="redq-page", daemon=True).start()
+        done, result = outcome.get(timeout=rest)
+    except Empty:
+        raise redis.TimeoutError("Redis answers too slowly for a page") from None
+    if not done:
+        raise result
+    return cast("ReplyT", result)
 
 
 class PatientBroker(Broker):
     """The same verbs over connections that wait a second at most, and not beyond :func:`within`."""
 
     def run(self, call: Call[ReplyT]) -> ReplyT:
-        _check_deadline()
-        return super().run(call)
+        return _in_time(lambda: super(PatientBroker, self).run(call))
 
     def _pipeline(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        if commands:
-            _check_deadline()
-        return super()._pipeline(commands)
+        if not commands:
+            return []
+        return _in_time(lambda: super(PatientBroker, self)._pipeline(commands))
 
 
 _lock = threading.Lock()
@@ -69,20 +91,24 @@ def operator_broker() -> Broker:
         ConfigurationError: the settings lead to no server.
         redis.RedisError: a Cluster, which is asked for its nodes at once, does not answer.
     """
-    global _shared  # noqa: PLW0603 - one pool a process is the point
+    global _shared
     config = get_config()
-    if _shared is None or _shared.config is not config:
-        with _lock:
-            if _shared is None or _shared.config is not config:
-                fresh = _make(config)
-                if _shared is not None:
-                    _shared.close()
-                _shared = fresh
-    return _shared
+    shared = _shared
+    if shared is not None and shared.config is config:
+        return shared
+    # Not under the lock: a Cluster that is away would have all pages wait in a row.
+    fresh = _in_time(lambda: _make(config))
+    with _lock:
+        if _shared is not None and _shared.config is config:
+            fresh, unused = _shared, fresh
+        else:
+            _shared, unused = fresh, _shared
+    if unused is not None:
+        unused.close()
+    return fresh
 
 
 def _make(config: Config) -> PatientBroker:
-    _check_deadline()
     connection = resolve(config.connection)
     limits = {"socket_timeout": TIMEOUT, "socket_connect_timeout": TIMEOUT}
     hasty = replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -105,3 +106,42 @@ def test_a_redis_that_is_away_is_told_at_once(engine: Engine) -> None:
 
     with within(60), pytest.raises(redis.ConnectionError):
         Queue("default", broker=operator_broker()).stats()
+
+
+@pytest.fixture
+def dripping() -> Iterator[str]:
+    """A server that answers drop by drop, so that no read takes long and no answer ends; its URL."""
+    over = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(b"+")
+            while not over.wait(0.05):
+                connection.sendall(b"x")
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=drip, args=[listening.accept()[0]], daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"redis://127.0.0.1:{listening.getsockname()[1]}/0"
+        over.set()
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def test_an_answer_that_never_ends_is_not_waited_for(redq: Redq, dripping: str) -> None:
+    redq.configure(CONNECTION={"URL": dripping})
+
+    with within(0.5), pytest.raises(redis.TimeoutError, match="too slowly"):
+        Queue("default", broker=operator_broker()).stats()
+
+
+def test_what_a_round_trip_raises_is_raised_where_it_is_waited_for(redq: Redq) -> None:
+    queue = Queue("default", broker=operator_broker())
+    queue.stats()
+    redq.client.set(redq.key("default", 0, "delay"), "of another type")
+
+    with within(60), pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+        queue.stats()

@@ -245,3 +245,25 @@ def test_the_group_is_that_of_the_settings(here: Here) -> None:
 
     assert here.client.xinfo_groups(here.keys.stream)[0]["name"] == GROUP.encode()
     assert len(pages(here, RUNNING, 5)) == 1
+
+
+def test_running_tasks_behind_many_parked_ones_are_found(here: Here) -> None:
+    parked = [Running(f"p{n}", f"2-{n}", owner=SUSPECTS_CONSUMER) for n in range(1, 251)]
+    here.seed(*parked, Running("t", "2-900", owner=ME), neighbours=False)
+
+    assert ids(pages(here, RUNNING, 1)) == ["t"]
+
+
+def test_megabytes_that_somebody_took_for_an_id_are_not_transferred(here: Here) -> None:
+    huge = "x" * 2_000_000
+    here.client.zadd(here.keys.delay, {huge: 500, huge + "y": 500, "a": 400, "z": 600})
+    here.seed(Garbage("3-5", (("id", huge),)), neighbours=False)
+    here.client.delete(here.keys.entry)
+
+    for state in (SCHEDULED, READY):
+        before = here.client.info("stats")["total_net_output_bytes"]
+        found = pages(here, state, 1)
+        read = here.client.info("stats")["total_net_output_bytes"] - before
+        assert read < 100_000
+        assert all(len(row.task_id) < 2000 for row in found)
+    assert [ids(pages(here, SCHEDULED, 1))[at] for at in (0, -1)] == ["a", "z"]

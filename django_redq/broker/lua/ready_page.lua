@@ -5,12 +5,12 @@
 -- `after` is the entry ID to start behind; '0-0' is the beginning.
 local payload, state, stream = KEYS[1], KEYS[2], KEYS[3]
 local group, suspects_consumer, after, count = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
---@include head_of last_delivered
+--@include cut_id head_of last_delivered
 
 local rows = {}
 
 local function take(row)
-  local id = row and row[2][1] == 'id' and row[2][2] or ''
+  local id = row and row[2][1] == 'id' and cut_id(row[2][2]) or ''
   local record, attempts = head_of(redis.call('HGET', payload, id), redis.call('HGET', state, id))
   rows[#rows + 1] = row and {id, row[1], record, attempts}
 end

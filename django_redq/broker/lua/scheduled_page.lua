@@ -3,10 +3,11 @@
 -- ARGV   score id count
 -- REPLY  {task ID, due ms, head of the record, attempts}...
 -- Starts behind the task `id` due at `score`, whether it is still there or not; '' is the beginning. Thousands may
--- be due at the same ms, so among those its place is found by halving.
+-- be due at the same ms, so among those its place is found by halving; of what begins alike and is too long for an
+-- ID of ours, one stands for all.
 local delay, payload, state = KEYS[1], KEYS[2], KEYS[3]
 local score, id, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
---@include follows head_of
+--@include cut_id follows head_of
 
 local function rank_behind()
   if score == '' then
@@ -16,7 +17,7 @@ local function rank_behind()
   local high = redis.call('ZCOUNT', delay, '-inf', score)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if follows(redis.call('ZRANGE', delay, middle, middle)[1], id) then
+    if follows(cut_id(redis.call('ZRANGE', delay, middle, middle)[1]), id) then
       high = middle
     else
       low = middle + 1
@@ -29,6 +30,6 @@ local from, rows = rank_behind(), {}
 local flat = redis.call('ZRANGE', delay, from, from + count - 1, 'WITHSCORES')
 for i = 1, #flat, 2 do
   local record, attempts = head_of(redis.call('HGET', payload, flat[i]), redis.call('HGET', state, flat[i]))
-  rows[#rows + 1] = {flat[i], flat[i + 1], record, attempts}
+  rows[#rows + 1] = {cut_id(flat[i]), flat[i + 1], record, attempts}
 end
 return rows
