@@ -10,15 +10,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from django_redq.broker.meter import Activity
     from django_redq.consumer.consumer import Consumer
     from django_redq.dead_letters import (
         Bulk,
         BulkAction,
         BulkState,
+        DeadGroup,
+        DeadGroups,
         DeadLetter,
         DeadLetterPage,
         DeadLetterQueue,
+        LetterRef,
         ReplayResult,
+        Survey,
     )
     from django_redq.errors import (
         BulkNotFound,
@@ -54,7 +59,8 @@ if TYPE_CHECKING:
         get_task,
     )
     from django_redq.queue import Queue
-    from django_redq.queue_stats import QueueStats
+    from django_redq.queue_stats import QueueStats, SeenConsumer
+    from django_redq.queue_tasks import TaskPage, TaskRow
     from django_redq.scheduler.scheduler import Scheduler
     from django_redq.service import QueueGroup
     from django_redq.signals import (
@@ -65,17 +71,23 @@ if TYPE_CHECKING:
         task_succeeded,
     )
     from django_redq.task import CancelResult, EnqueueResult, Task, TaskInfo, TaskSpec, TaskState
+    from django_redq.troubles import Trouble, TroubleCode, troubles_of
 
 _HOMES = {
     "consumer.consumer": ("Consumer",),
+    "broker.meter": ("Activity",),
     "dead_letters": (
         "Bulk",
         "BulkAction",
         "BulkState",
+        "DeadGroup",
+        "DeadGroups",
         "DeadLetter",
         "DeadLetterPage",
         "DeadLetterQueue",
+        "LetterRef",
         "ReplayResult",
+        "Survey",
     ),
     "errors": (
         "BulkNotFound",
@@ -111,7 +123,8 @@ _HOMES = {
         "get_task",
     ),
     "queue": ("Queue",),
-    "queue_stats": ("QueueStats",),
+    "queue_stats": ("QueueStats", "SeenConsumer"),
+    "queue_tasks": ("TaskPage", "TaskRow"),
     "scheduler.scheduler": ("Scheduler",),
     "service": ("QueueGroup",),
     "signals": (
@@ -122,10 +135,12 @@ _HOMES = {
         "task_succeeded",
     ),
     "task": ("CancelResult", "EnqueueResult", "Task", "TaskInfo", "TaskSpec", "TaskState"),
+    "troubles": ("Trouble", "TroubleCode", "troubles_of"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Activity",
     "Bulk",
     "BulkAction",
     "BulkNotFound",
@@ -134,6 +149,8 @@ __all__ = [
     "ClearRefused",
     "ConfigurationError",
     "Consumer",
+    "DeadGroup",
+    "DeadGroups",
     "DeadLetter",
     "DeadLetterNotFound",
     "DeadLetterPage",
@@ -145,6 +162,7 @@ __all__ = [
     "HandlerTimeout",
     "InvalidArgument",
     "InvalidPayload",
+    "LetterRef",
     "MissingPayload",
     "NotReplayable",
     "PayloadTooLarge",
@@ -158,12 +176,18 @@ __all__ = [
     "ReplayResult",
     "Retry",
     "Scheduler",
+    "SeenConsumer",
     "StaleDelivery",
+    "Survey",
     "Task",
     "TaskInfo",
+    "TaskPage",
+    "TaskRow",
     "TaskSpec",
     "TaskState",
     "TooManyBulks",
+    "Trouble",
+    "TroubleCode",
     "UnknownKind",
     "UnknownQueue",
     "acancel",
@@ -181,6 +205,7 @@ __all__ = [
     "task_retried",
     "task_started",
     "task_succeeded",
+    "troubles_of",
 ]
 
 

@@ -52,6 +52,7 @@ def changelist(admin: Admin, request: HttpRequest) -> HttpResponse:
 
 
 def _rows(admin: Admin) -> Iterator[Row]:
+    answered = False
     for name in get_config().queues:
         links = links_of(admin, name)
         try:
@@ -59,10 +60,11 @@ def _rows(admin: Admin) -> Iterator[Row]:
         except ConfigurationError as error:
             yield Row(name, None, 0, [str(error)], None, links)
         except faults.REDIS_ERRORS as error:
-            if faults.is_outage(error):
+            if faults.is_outage(error) and not answered:
                 raise
             yield Row(name, None, 0, [faults.in_words(error)], None, links)
         else:
+            answered = True
             alive = sum(one.alive for one in stats.consumers)
             yield Row(name, stats, alive, warnings_of(stats), sparkline(stats.last_hour), links)
 

@@ -9,12 +9,17 @@ from django.urls import reverse
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from django_redq import DeadLetterQueue
+from django_redq import DeadLetterQueue, Queue, QueueStats
 from tests.harness import Redq, until
 from tests.integration.admin.visitors import Visitor, address
 from tests.integration.graves import QUEUE, SHARDS, Graveyard, configure
 
 LETTER = {"queue": QUEUE, "task": "t", "entry": "1-0"}
+OVERVIEWS = [
+    ("changelist", {}),
+    ("tasks", {"queue": QUEUE, "state": "ready"}),
+    ("task", {"task": "t"}),
+]
 PAGES = [
     ("dead", {}),
     ("dead", {"queue": QUEUE, "text": "x"}),
@@ -25,6 +30,9 @@ PAGES = [
     ("bulk", {"queue": QUEUE, "id": "0199a0a0-0000-7000-8000-000000000000"}),
 ]
 FORMS = [
+    ("queue_action", {"queue": QUEUE, "act": "pause"}),
+    ("task_action", {"queue": QUEUE, "act": "run-now", "task": "t"}),
+    ("task_action", {"queue": QUEUE, "act": "cancel", "task": "t", "confirmed": "yes"}),
     ("dead_action", {"act": "replay-matching"}),
     ("dead_action", {"act": "replay-selected", "letter": f"{QUEUE}:0:1-0:t", "confirmed": "yes"}),
     ("dead_action", {"act": "discard-matching", "confirmed": "yes", "part": QUEUE}),
@@ -41,7 +49,7 @@ def stopped(own_redq: Redq) -> Redq:
     return own_redq
 
 
-@pytest.mark.parametrize(("name", "query"), PAGES)
+@pytest.mark.parametrize(("name", "query"), [*OVERVIEWS, *PAGES])
 def test_without_redis_each_page_says_so(
     stopped: Redq, boss: Visitor, name: str, query: dict[str, str]
 ):
@@ -50,6 +58,33 @@ def test_without_redis_each_page_says_so(
     assert page.status == 503
     assert page.title == "Redis does not answer"
     assert page.link("Try again").startswith(address(name))
+
+
+def test_without_redis_the_page_of_a_queue_says_so(stopped: Redq, boss: Visitor):
+    page = boss.open(address("change", QUEUE))
+
+    assert page.status == 503
+    assert boss.open(address("history", QUEUE)).status == 200
+
+
+def test_a_redis_that_goes_away_half_way_leaves_the_queues_that_answered(
+    own_redq: Redq, boss: Visitor, monkeypatch: pytest.MonkeyPatch
+):
+    own_redq.configure(queues={"first": {}, "second": {}})
+    boss.get("changelist")
+    asked = Queue.stats
+
+    def last(queue: Queue, *, partial: bool = False) -> QueueStats:
+        found = asked(queue, partial=partial)
+        own_redq.server.stop()
+        return found
+
+    monkeypatch.setattr(Queue, "stats", last)
+
+    first, second = boss.get("changelist").rows()
+
+    assert first[1:5] == ["0", "0", "0", "0"]
+    assert "It cannot be read." in second
 
 
 @pytest.mark.parametrize(("name", "data"), FORMS)
