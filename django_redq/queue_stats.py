@@ -165,19 +165,22 @@ def _consumer(
     last_seen = min(signs)
     # One that never beats, as of run_once() or an older version, asks once a BLOCK_TIMEOUT.
     patience = ALIVE if beat is not None else max(ALIVE, 2 * queue.block_timeout + 5)
+    alive = last_seen < patience
+    # Of one that fell silent and holds nothing any more, others have run what it spoke of last.
+    told = about.running if alive or running else ()
     return SeenConsumer(
         name=name,
         running=running,
         idle=idle,
         last_seen=last_seen,
-        alive=last_seen < patience,
+        alive=alive,
         host=about.host,
         pid=about.pid,
         version=about.version,
         started_at=None if about.started is None else _moment(about.started),
         concurrency=about.concurrency,
         tasks=tuple(
-            RunningTask(task_id, kind, _moment(started)) for task_id, kind, started in about.running
+            RunningTask(task_id, kind, _moment(started)) for task_id, kind, started in told
         ),
     )
 

@@ -235,3 +235,17 @@ def test_a_pause_that_breaks_off_is_in_the_log(
 
     assert page.status == 503
     assert logged() == [(QUEUE, "Broke off, done in part or not at all: Paused.")]
+
+
+def test_who_fell_silent_and_holds_nothing_is_not_said_to_run_anything(
+    graves: Graveyard, boss: Visitor
+) -> None:
+    config = get_config()
+    [first, *_] = shards_for(config, config.queue(QUEUE))
+    about = '{"host":"web-7","running":[["order-17","",1]]}'
+    graves.client.hset(first.keys.consumers, "worker-1", f"1 {about}")
+
+    page = show(boss)
+
+    assert "silent" in page.content
+    assert "order-17" not in page.content
