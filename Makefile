@@ -10,7 +10,7 @@ RUN = $(VENV)/bin/python
 .DEFAULT_GOAL := help
 # Two pips at work in one environment would break it.
 .NOTPARALLEL:
-.PHONY: help demo test lint format types layers messages endure clean
+.PHONY: help demo test lint format types layers messages chaos endure clean
 
 help:
 	@echo 'make demo [ONCE=1]     the example shop under load, with a consumer killed half-way; ONCE=1 ends by itself'
@@ -20,6 +20,7 @@ help:
 	@echo 'make types             mypy --strict'
 	@echo 'make layers            who may import whom'
 	@echo 'make messages          collect the texts for translation, and compile what is translated; needs gettext'
+	@echo 'make chaos             the tests that take long: faults, kills, backlogs; not a part of make test'
 	@echo 'make endure            ten minutes of kill -9; not a part of the tests'
 	@echo 'make clean             remove what make has made, .venv included'
 	@echo
@@ -49,6 +50,9 @@ layers: $(VENV)/.installed-dev
 messages: $(VENV)/.installed-dev
 	cd django_redq && ../$(RUN) -P -m django makemessages --all --add-location file --no-obsolete
 	cd django_redq && ../$(RUN) -P -m django compilemessages
+
+chaos: $(VENV)/.installed-dev
+	$(RUN) -m pytest -m long $(ARGS)
 
 endure: $(VENV)/.installed-demo
 	$(RUN) example_project/endure.py
