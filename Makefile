@@ -21,7 +21,7 @@ help:
 	@echo 'make layers            who may import whom'
 	@echo 'make messages          collect the texts for translation, and compile what is translated; needs gettext'
 	@echo 'make chaos             the tests that take long: faults, kills, backlogs; not a part of make test'
-	@echo 'make endure            ten minutes of kill -9; not a part of the tests'
+	@echo 'make endure            ten minutes of load, kill -9 and freezes; not a part of the tests'
 	@echo 'make clean             remove what make has made, .venv included'
 	@echo
 	@echo 'PYTHON=/path/to/python chooses the interpreter of a new .venv.'
@@ -54,8 +54,8 @@ messages: $(VENV)/.installed-dev
 chaos: $(VENV)/.installed-dev
 	$(RUN) -m pytest -m long $(ARGS)
 
-endure: $(VENV)/.installed-demo
-	$(RUN) example_project/endure.py
+endure: $(VENV)/.installed-dev
+	$(RUN) benchmarks/soak.py 10 --restart-redis
 
 clean:
 	rm -rf $(VENV) build dist .tox .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache \

@@ -24,7 +24,7 @@ def main() -> int:
     parser.add_argument("--once", action="store_true", help="end when all is done")
     parser.add_argument("--orders", type=int, default=600, metavar="N", help="orders to post")
     options = parser.parse_args()
-    return runner.run("demo", lambda stage: play(stage, options.orders, stay=not options.once))
+    return runner.run(lambda stage: play(stage, options.orders, stay=not options.once))
 
 
 def play(stage: Stage, orders: int, *, stay: bool) -> None:

@@ -1,4 +1,4 @@
-"""What demo.py and endure.py are made of: the world around the shop, and the account of it.
+"""What demo.py is made of: the world around the shop, and the account of it.
 
 The shop's tasks end in the world outside: in a mail server and at its partners. So that is where
 they are counted. The servers here are real ones on real sockets, and write what they received into

@@ -18,7 +18,6 @@ class Tally:
     dead: int = 0
     replayed: int = 0
     consumers_killed: int = 0
-    schedulers_killed: int = 0
 
 
 def rows(
@@ -26,7 +25,6 @@ def rows(
 ) -> list[tuple[str, int, str]]:
     """The table: name, number, and who counted it how."""
     received = account.received
-    kills = f"{tally.consumers_killed} consumer(s), {tally.schedulers_killed} scheduler(s)"
     return [
         ("accepted", accepted, "orders that the shop answered with a page of their own"),
         ("refused", refused, "orders rolled back for want of stock; nothing may be sent"),
@@ -37,7 +35,7 @@ def rows(
         ("retried", tally.retried, "runs that failed and were given another"),
         ("dead", tally.dead, "tasks that reached the dead letters"),
         ("replayed", tally.replayed, "dead letters put back to work"),
-        ("killed", tally.consumers_killed + tally.schedulers_killed, f"by kill -9: {kills}"),
+        ("killed", tally.consumers_killed, "consumers, by kill -9"),
         (
             "duplicates",
             account.duplicates,

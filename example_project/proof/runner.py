@@ -1,4 +1,4 @@
-"""What demo.py and endure.py share: how a run begins, ends, and is judged."""
+"""How a run begins, ends, and is judged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPERATOR = ("admin", "admin")
 """Who may log in: name and password."""
 
 
-def run(name: str, play: Callable[[Stage], None]) -> int:
+def run(play: Callable[[Stage], None]) -> int:
     """Set the stage, play, strike the stage; the exit code."""
     display = Display()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -33,7 +33,7 @@ def run(name: str, play: Callable[[Stage], None]) -> int:
             display.say("all processes stopped in good order")
     except (BrokenPromise, ChildDied, Occupied, Unanswered) as error:
         display.say("")
-        print(f"{name}: {error}", file=sys.stderr)
+        print(f"demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         display.say("stopped")

@@ -1,0 +1,1 @@
+"""The app whose handlers do the work of a soak."""
