@@ -101,9 +101,9 @@ class Engine:
         """Settings of the queue ``default`` beside one shard; for more see ``redq.configure``."""
         self.redq.configure(queues={"default": {"SHARDS": 1, **queue}})
 
-    def through(self, url: str) -> None:
+    def through(self, url: str, **options: Any) -> None:
         """Has the engine go through what listens there; ``client`` goes straight on."""
-        self.redq.configure(CONNECTION={"URL": url})
+        self.redq.configure(CONNECTION={"URL": url, "OPTIONS": options})
 
     def enqueue(self, payload: Any = None, queue: str = "default", **options: Any) -> str:
         """Enqueues at once; the task's ID."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import redis
 
@@ -17,6 +19,10 @@ _POLL = 1.0
 """Seconds that a read of the channel waits before it looks whether it is still wanted."""
 _BACKOFF = 1.0
 """Seconds before the next try after the connection was lost."""
+_QUIET = 3.0
+"""Seconds without a word from Redis after which it is asked for one."""
+_ANSWER = 3.0
+"""Seconds that it may take for that; then the connection is taken for dead."""
 _REFUSED_BACKOFF = 60.0
 """Seconds before the next try where the user may not subscribe."""
 
@@ -28,15 +34,23 @@ class WakeListener:
 
     It also calls ``on_hint("", "")`` once it is subscribed: what happened before that was not heard.
     Unwanted, it unsubscribes, since a client that does not read would be cut off by the server.
+
+    Args:
+        connect: the client whose connections are used; asked for before each subscription.
+        channels: their names.
+        on_hint: called in this thread.
     """
 
-    def __init__(self, client: redis.Redis, channels: Sequence[str], on_hint: OnHint) -> None:
-        self._client = client
+    def __init__(
+        self, connect: Callable[[], redis.Redis], channels: Sequence[str], on_hint: OnHint
+    ) -> None:
+        self._connect = connect
         self._channels = tuple(channels)
         self._on_hint = on_hint
         self._wanted = threading.Event()
         self._stopping = threading.Event()
         self._subscribed = threading.Event()
+        self._renewed = threading.Event()
         self._pubsub: redis.client.PubSub | None = None
         self._refused = False
         self._thread = threading.Thread(target=self._run, name="redq-wakeups", daemon=True)
@@ -58,6 +72,10 @@ class WakeListener:
     def ignore(self) -> None:
         """Wants no hints until :meth:`listen`."""
         self._wanted.clear()
+
+    def renew(self) -> None:
+        """Subscribes anew, within a second: the server may be another one by now."""
+        self._renewed.set()
 
     def stop(self) -> None:
         """Ends the thread."""
@@ -84,6 +102,10 @@ class WakeListener:
             self._listen()
         except faults.REDIS_ERRORS as error:
             return self._backoff_after(error)
+        except Exception:
+            # A fault of ours must not end the thread, nor spin.
+            logger.exception("redq-wakeups failed; it goes on in a second")
+            return _BACKOFF
         finally:
             self._subscribed.clear()
             self._pubsub = None
@@ -103,22 +125,39 @@ class WakeListener:
         return _REFUSED_BACKOFF
 
     def _listen(self) -> None:
-        with self._client.pubsub() as pubsub:  # type: ignore[no-untyped-call] # as above
+        self._renewed.clear()
+        with self._connect().pubsub() as pubsub:  # type: ignore[no-untyped-call] # as above
             self._pubsub = pubsub
             pubsub.subscribe(*self._channels)
             awaited = set(self._channels)
-            while self._wanted.is_set() and not self._stopping.is_set():
+            since, is_asked = time.monotonic(), True
+            while self._goes_on:
                 message = pubsub.get_message(timeout=_POLL)
-                if message is None:
+                if message is not None:
+                    since, is_asked = time.monotonic(), False
+                    self._take(message, awaited)
                     continue
-                channel = _text(message["channel"])
-                if message["type"] == "subscribe":
-                    awaited.discard(channel)
-                    if not awaited:
-                        self._subscribed.set()
-                        self._on_hint("", "")
-                elif message["type"] == "message":
-                    self._on_hint(channel, _text(message["data"]))
+                quiet = time.monotonic() - since
+                if quiet >= _QUIET and not is_asked:
+                    # Not PING: a server that loads data, or has lost its master, refuses that.
+                    pubsub.subscribe(self._channels[0])
+                    since, is_asked = time.monotonic(), True
+                elif quiet >= _ANSWER and is_asked:
+                    raise redis.TimeoutError(f"no word on the hint channels for {quiet:.1f} s")
+
+    @property
+    def _goes_on(self) -> bool:
+        return self._wanted.is_set() and not self._stopping.is_set() and not self._renewed.is_set()
+
+    def _take(self, message: Mapping[str, Any], awaited: set[str]) -> None:
+        channel = _text(message["channel"])
+        if message["type"] == "subscribe" and awaited:
+            awaited.discard(channel)
+            if not awaited:
+                self._subscribed.set()
+                self._on_hint("", "")
+        elif message["type"] == "message":
+            self._on_hint(channel, _text(message["data"]))
 
 
 def _text(value: bytes | str) -> str:

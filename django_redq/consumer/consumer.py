@@ -88,7 +88,7 @@ class Consumer:
         with suppress(*faults.REDIS_ERRORS):
             self._engine.open()
         channels = sorted({shard.wake for shard in self.options.shards})
-        listener = WakeListener(self._broker.client, channels, self._engine.heard)
+        listener = WakeListener(lambda: self._broker.client, channels, self._engine.heard)
         self._engine.listener = listener
         listener.start()
         self._engine.start()

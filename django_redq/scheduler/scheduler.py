@@ -228,7 +228,7 @@ class Scheduler:
         with suppress(*faults.REDIS_ERRORS):
             self._ticker.open()
         channels = sorted({shard.due for shard in self._ticker.shards})
-        self._listener = WakeListener(self._broker.client, channels, self._ticker.heard)
+        self._listener = WakeListener(lambda: self._broker.client, channels, self._ticker.heard)
         self._listener.start()
         self._ticker.start()
         self._janitor.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.chaos.proxy import proxied
+from tests.chaos.proxy import own_proxied, proxied
 from tests.engine import engine, ledger, own_engine
 
-__all__ = ["engine", "ledger", "own_engine", "proxied"]
+__all__ = ["engine", "ledger", "own_engine", "own_proxied", "proxied"]

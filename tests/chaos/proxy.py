@@ -1,10 +1,12 @@
-"""A wire between clients and a server that loses a reply when it is told to."""
+"""A wire between clients and a server that loses a reply, or falls silent, when it is told to."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Self
 
@@ -15,6 +17,8 @@ from django_redq.devserver import HOST
 from tests.engine import Engine
 from tests.harness import PATIENCE
 
+_SHA = re.compile(rb"(?<![0-9a-f])[0-9a-f]{40}(?![0-9a-f])")
+
 
 class _Wire:
     """One connection of a client, and the one to the server that it is passed on by."""
@@ -24,6 +28,7 @@ class _Wire:
         self._client = client
         self._server = server
         self._loses_reply = threading.Event()
+        self._tail = b""
         for pump in (self._ask, self._answer):
             threading.Thread(target=pump, daemon=True).start()
 
@@ -36,7 +41,10 @@ class _Wire:
     def _ask(self) -> None:
         with contextlib.suppress(OSError):
             while data := self._client.recv(65_536):
-                if self._proxy.takes(data):
+                self._proxy.wait_flowing()
+                # Cut off behind a line, so that a SHA in two parts is seen once.
+                known, _, self._tail = (self._tail + data).rpartition(b"\r\n")
+                if self._proxy.takes(known):
                     self._loses_reply.set()
                 self._server.sendall(data)
         self.close()
@@ -44,11 +52,11 @@ class _Wire:
     def _answer(self) -> None:
         with contextlib.suppress(OSError):
             while data := self._server.recv(65_536):
-                if self._loses_reply.is_set():
-                    # The server has done it; the client will never know.
-                    self._proxy.lost.release()
+                self._proxy.wait_flowing()
+                if not self._loses_reply.is_set():
+                    self._client.sendall(data)
+                elif self._proxy.loses():
                     break
-                self._client.sendall(data)
         self.close()
 
 
@@ -61,6 +69,14 @@ class Proxy:
         self._wires: list[_Wire] = []
         self._lock = threading.Lock()
         self._wanted: bytes | None = None
+        self._closes = True
+        self._is_lost = False
+        self._flowing = threading.Event()
+        self._flowing.set()
+        self._asked: Counter[str] = Counter()
+        self._names = {script(name).sha.encode(): name for name in script_names()}
+        self.connections = 0
+        """How many it has taken."""
         self.lost = threading.Semaphore(0)
         """Released at each reply that was lost."""
         threading.Thread(target=self._accept, daemon=True).start()
@@ -74,42 +90,90 @@ class Proxy:
         self._listening.close()
         for wire in self._wires:
             wire.close()
+        self._flowing.set()
 
     @property
     def url(self) -> str:
         return f"redis://{HOST}:{self._listening.getsockname()[1]}/0"
 
-    def lose_reply_of(self, name: str) -> None:
-        """Loses the reply of the next call of this script, and the connection with it."""
+    @property
+    def asked(self) -> Counter[str]:
+        """How often each script was asked for by its SHA."""
         with self._lock:
-            self._wanted = script(name).sha.encode()
+            return self._asked.copy()
+
+    def lose_reply_of(self, name: str, *, close: bool = True) -> None:
+        """Loses the reply of the next call of this script.
+
+        Args:
+            name: of the script.
+            close: and the connection with it; else it is open, and says nothing any more.
+        """
+        with self._lock:
+            self._wanted, self._closes, self._is_lost = script(name).sha.encode(), close, False
 
     def wait_lost(self) -> None:
         """Waits until that has happened."""
         assert self.lost.acquire(timeout=PATIENCE)
 
+    def silence(self) -> None:
+        """Passes nothing on and closes nothing, new connections included, until :meth:`speak`."""
+        self._flowing.clear()
+
+    def speak(self) -> None:
+        """Passes on what was held back, and what comes."""
+        self._flowing.set()
+
+    def wait_flowing(self) -> None:
+        self._flowing.wait()
+
     def takes(self, data: bytes) -> bool:
         """Whether this request is the one whose reply is to be lost."""
+        found = _SHA.findall(data)
         with self._lock:
-            if self._wanted is None or self._wanted not in data:
+            self._asked.update(self._names[sha] for sha in found if sha in self._names)
+            if self._wanted not in found:
                 return False
             self._wanted = None
             return True
+
+    def loses(self) -> bool:
+        """Notes a reply that the server gave and the client will never see; whether that is all."""
+        if not self._is_lost:
+            self._is_lost = True
+            self.lost.release()
+        return self._closes
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
-                server = socket.create_connection((HOST, self._target))
+                self.connections += 1
+                try:
+                    server = socket.create_connection((HOST, self._target))
+                except OSError:
+                    client.close()
+                    continue
                 self._wires.append(_Wire(self, client, server))
 
 
-@pytest.fixture
-def proxied(engine: Engine) -> Iterator[Proxy]:
-    """The engine reaches its server by this proxy; the test's own client goes straight there."""
+def through_proxy(engine: Engine) -> Iterator[Proxy]:
+    """Has the engine reach its server by a proxy; the test's own client goes straight there."""
     for name in script_names():
         # Known to the server, so that the reply that is lost is not NOSCRIPT.
         engine.client.script_load(script(name).source)
     with Proxy(engine.redq.server.port) as proxy:
         engine.through(proxy.url)
         yield proxy
+
+
+@pytest.fixture
+def proxied(engine: Engine) -> Iterator[Proxy]:
+    """A proxy before the shared server."""
+    yield from through_proxy(engine)
+
+
+@pytest.fixture
+def own_proxied(own_engine: Engine) -> Iterator[Proxy]:
+    """A proxy before a server of the test's own."""
+    yield from through_proxy(own_engine)
