@@ -69,6 +69,7 @@ class Loop:
         self._outage = outage
         self._wake = threading.Event()
         self._stopping = threading.Event()
+        self._failed = False
         self._thread: threading.Thread | None = None
 
     def step(self) -> float:
@@ -82,7 +83,7 @@ class Loop:
         self._thread.start()
 
     def wake(self) -> None:
-        """Has the next round begin now."""
+        """Has the next round begin now, unless the last one failed."""
         self._wake.set()
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -110,10 +111,12 @@ class Loop:
             self._wake.clear()
             pause = self.guarded_step()
             if pause > 0 and not self._stopping.is_set():
-                self._wake.wait(pause)
+                # Whatever comes in while Redis is away must not have it asked more often.
+                (self._stopping if self._failed else self._wake).wait(pause)
 
     def guarded_step(self) -> float:
         """:meth:`step`, with whatever it raises turned into a wait."""
+        self._failed = True
         try:
             pause = self.step()
         except faults.REDIS_ERRORS as error:
@@ -124,6 +127,7 @@ class Loop:
             logger.exception("redq-%s failed; it goes on in a second", self.name)
             self.on_failure()
             return 1.0
+        self._failed = False
         if self._outage.over(self.name):
             self.on_reconnect()
         return pause

@@ -142,7 +142,8 @@ class Broker:
             replies: list[Any] = pipe.execute(raise_on_error=False)
         for reply in replies:
             if isinstance(reply, Exception) and faults.wants_new_connection(reply):
-                self.client.connection_pool.disconnect()
+                # Not those in use: other threads read from them.
+                self.client.connection_pool.disconnect(inuse_connections=False)
                 break
         return replies
 

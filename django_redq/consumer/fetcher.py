@@ -46,6 +46,7 @@ class Fetcher:
         self._rotation = list(options.shards)
         self._by_place = {(shard.queue, shard.number): shard for shard in options.shards}
         self._bad: dict[Shard, float] = {}
+        self._told: set[Shard] = set()
         self._parked: dict[Shard, float] = {}
         self._emptying: Shard | None = None
         self._next_turn = 0.0
@@ -128,29 +129,33 @@ class Fetcher:
         self.paused_queues.clear()
         for shard in plan.shards:
             self._parked.pop(shard, None)
+        told, self._told = self._told, self._told - set(plan.shards)
         for reply in replies:
             if isinstance(reply, Exception):
                 raise reply
             for item in reply:
-                self._note(item)
+                self._note(item, told)
                 deliveries += item.deliveries
         self._note_quiet(plan, len(deliveries))
         self._load(deliveries)
         return deliveries
 
-    def _note(self, item: FetchItem) -> None:
+    def _note(self, item: FetchItem, told: set[Shard]) -> None:
         shard = self._by_place[item.queue, item.shard]
         if item.error is not None:
-            self._note_error(shard, item.error)
+            self._note_error(shard, item.error, told)
         elif item.parked_for is not None:
             self._parked[shard] = item.parked_for
         elif item.paused:
             self.paused_queues.add(item.queue)
 
-    def _note_error(self, shard: Shard, error: str) -> None:
+    def _note_error(self, shard: Shard, error: str, told: set[Shard]) -> None:
         self._bad[shard] = time.monotonic() + self._options.recovery_interval
+        self._told.add(shard)
+        if shard in told:
+            return
         logger.warning(
-            "shard %d of %r cannot be fetched from, the others go on; next try in %g s: %s",
+            "shard %d of %r cannot be fetched from, the others go on; tried every %g s: %s",
             shard.number,
             shard.queue,
             self._options.recovery_interval,

@@ -58,7 +58,10 @@ local function read_group(stream, group)
   local reply = redis.pcall('XREADGROUP', 'GROUP', group, consumer, 'COUNT', limit, 'STREAMS', stream, '>')
   if reply and reply.err and string.find(reply.err, 'NOGROUP', 1, true) then
     -- At 0: what was added before the group was made is to be delivered too.
-    redis.pcall('XGROUP', 'CREATE', stream, group, '0', 'MKSTREAM')
+    local made = redis.pcall('XGROUP', 'CREATE', stream, group, '0', 'MKSTREAM')
+    if made.err then
+      return made
+    end
     reply = redis.pcall('XREADGROUP', 'GROUP', group, consumer, 'COUNT', limit, 'STREAMS', stream, '>')
   end
   return reply
@@ -146,6 +149,28 @@ local function look_at(shard)
   return true, false
 end
 
+-- Whether an error names a state of the server that passes, and not what is wrong with one shard.
+local function is_passing(text)
+  for _, word in ipairs({'READONLY', 'MISCONF', 'NOREPLICAS', 'OOM'}) do
+    if string.find(text, word, 1, true) then
+      return true
+    end
+  end
+end
+
+-- The first such error, where nothing was delivered: the call as a whole has failed.
+local function outage()
+  local found
+  for _, item in ipairs(items) do
+    if item[2] == 'rows' then
+      return nil
+    elseif item[2] == 'error' and is_passing(item[3]) then
+      found = found or item[3]
+    end
+  end
+  return found
+end
+
 -- A key of the wrong type in one shard must not strand what the others delivered.
 local function guarded(work, shard)
   local ok, first, second = pcall(work, shard)
@@ -171,4 +196,5 @@ for _, shard in ipairs(open) do
   end
   guarded(fetch, shard)
 end
-return items
+local state = outage()
+return state and redis.error_reply(state) or items
