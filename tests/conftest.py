@@ -35,10 +35,12 @@ from tests.harness import Redq
 from tests.servers import FLAVOURS, Servers, report
 
 _SERVERS = pytest.StashKey[Servers]()
+_FIGURES = pytest.StashKey[list[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SERVERS] = Servers()
+    config.stash[_FIGURES] = []
 
 
 def pytest_report_header() -> list[str]:
@@ -49,6 +51,10 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Say it at the end, too, where those look who did not watch."""
+    if config.stash[_FIGURES]:
+        terminalreporter.section("figures")
+        for line in config.stash[_FIGURES]:
+            terminalreporter.line(line)
     used = config.stash[_SERVERS].started()
     terminalreporter.section("servers used")
     for line, name in zip(report(), FLAVOURS, strict=True):
@@ -64,6 +70,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "server" in metafunc.fixturenames and metafunc.definition.get_closest_marker("every_server"):
         metafunc.parametrize("server", list(FLAVOURS), indirect=True)
+
+
+@pytest.fixture
+def figures(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Has what a test measured printed at the end, for people: no test is about it."""
+
+    def note(what: str) -> None:
+        request.config.stash[_FIGURES].append(f"{request.node.name}: {what}")
+
+    return note
 
 
 @pytest.fixture

@@ -35,6 +35,8 @@ class AsyncBroker:
         self.config = config
         self.client = make_async_client(config.connection)
         self._execute: Callable[..., Awaitable[Any]] = self.client.execute_command
+        client: object = self.client
+        self._is_cluster = isinstance(client, redis.asyncio.RedisCluster)
         self._opened: set[str] = set()
 
     async def run(self, call: Call[ReplyT]) -> ReplyT:
@@ -56,6 +58,11 @@ class AsyncBroker:
         ]
 
     async def _pipeline(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        if self._is_cluster:
+            # redis-py's pipeline fails as a whole, and never learns who took over from a lost node.
+            return await asyncio.gather(
+                *(self._execute(*command) for command in commands), return_exceptions=True
+            )
         async with self.client.pipeline(transaction=False) as pipe:
             for command in commands:
                 pipe.execute_command(*command)

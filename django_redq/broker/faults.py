@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Self
 
 import redis
 
@@ -35,6 +36,29 @@ _PASSING = (
 )
 """Answers that name a state of the server, not a fault of the call (redis-py 8 has classes for
 some of them only, and each is a ResponseError, no ConnectionError)."""
+
+
+_OF_THE_NODE = ("LOADING", "READONLY", "MASTERDOWN", "UNBLOCKED", "BUSY", "CLUSTERDOWN")
+"""Of these, what a server says to every call alike, whatever it is about."""
+
+
+class Away(redis.ConnectionError):
+    """A node of the Cluster is away, or on its way to be the owner, while others answer.
+
+    It was not asked, or it did not answer; who works on many shards goes on with the others.
+    """
+
+    @classmethod
+    def of(cls, node: str, reason: Exception) -> Self:
+        """That the node is away for this reason."""
+        return cls(f"the node {node} is away: {in_words(reason)}")
+
+
+def is_of_the_node(error: Exception) -> bool:
+    """Whether what a node of a Cluster said, or did not say, is about all that it would be asked."""
+    if isinstance(error, (redis.ConnectionError, redis.TimeoutError, OSError)):
+        return True
+    return isinstance(error, redis.ResponseError) and _says(error, *_OF_THE_NODE)
 
 
 def is_outage(error: BaseException) -> bool:

@@ -133,27 +133,7 @@ def run_some(broker: Broker, batch: Sequence[Call[Any]]) -> list[Any]:
         try:
             replies += broker.run_many(some)
         except faults.REDIS_ERRORS as error:
-            replies += _one_by_one(broker, some, error)
-    return replies
-
-
-def _one_by_one(broker: Broker, batch: Sequence[Call[Any]], error: Exception) -> list[Any]:
-    """On a Cluster one node that is away fails the round trip to all; each is asked till it fails."""
-    failed: dict[str, Exception] = {}
-    replies: list[Any] = []
-    for call in batch:
-        node = broker.node_of(call)
-        if node is None:
-            return [error] * len(batch)
-        if node not in failed:
-            try:
-                replies.append(broker.run(call))
-            except faults.REDIS_ERRORS as refusal:
-                if faults.is_outage(refusal):
-                    failed[node] = refusal
-                replies.append(refusal)
-        else:
-            replies.append(failed[node])
+            replies += [error] * len(some)
     return replies
 
 

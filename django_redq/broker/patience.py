@@ -14,9 +14,8 @@ from typing import Any, TypeVar, cast
 import redis
 
 from django_redq.broker.alias import resolve
-from django_redq.broker.calls import Call
-from django_redq.broker.connection import make_client
-from django_redq.broker.sync import Broker
+from django_redq.broker.sync import Broker, make_wire
+from django_redq.broker.wire import Command
 from django_redq.conf import Config, get_config
 
 ReplyT = TypeVar("ReplyT")
@@ -71,13 +70,8 @@ def _in_time(work: Callable[[], ReplyT]) -> ReplyT:
 class PatientBroker(Broker):
     """The same verbs over connections that wait a second at most, and not beyond :func:`within`."""
 
-    def run(self, call: Call[ReplyT]) -> ReplyT:
-        return _in_time(lambda: super(PatientBroker, self).run(call))
-
-    def _pipeline(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        if not commands:
-            return []
-        return _in_time(lambda: super(PatientBroker, self)._pipeline(commands))
+    def _exchange(self, commands: Sequence[Command]) -> list[Any]:
+        return _in_time(lambda: super(PatientBroker, self)._exchange(commands))
 
 
 _lock = threading.Lock()
@@ -89,23 +83,15 @@ def operator_broker() -> Broker:
 
     Raises:
         ConfigurationError: the settings lead to no server.
-        redis.RedisError: a Cluster, which is asked for its nodes at once, does not answer.
     """
-    global _shared
+    global _shared  # noqa: PLW0603 - one pool a process is the point
     config = get_config()
-    shared = _shared
-    if shared is not None and shared.config is config:
-        return shared
-    # Not under the lock: a Cluster that is away would have all pages wait in a row.
-    fresh = _in_time(lambda: _make(config))
     with _lock:
-        if _shared is not None and _shared.config is config:
-            fresh, unused = _shared, fresh
-        else:
-            _shared, unused = fresh, _shared
-    if unused is not None:
-        unused.close()
-    return fresh
+        if _shared is None or _shared.config is not config:
+            if _shared is not None:
+                _shared.close()
+            _shared = _make(config)
+        return _shared
 
 
 def _make(config: Config) -> PatientBroker:
@@ -116,4 +102,4 @@ def _make(config: Config) -> PatientBroker:
         options={**connection.options, **limits},
         sentinel_options={**connection.sentinel_options, **limits},
     )
-    return PatientBroker(config, make_client(hasty))
+    return PatientBroker(config, make_wire(hasty))

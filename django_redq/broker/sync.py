@@ -5,29 +5,33 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar, cast
 
 import redis
 
 from django_redq.broker import calls, faults, operator_calls
+from django_redq.broker.alias import resolve
 from django_redq.broker.calls import Call, Shard, Submission
+from django_redq.broker.cluster import ClusterWire
 from django_redq.broker.connection import make_client
 from django_redq.broker.delivery import FetchItem
 from django_redq.broker.keys import shard_of
 from django_redq.broker.operator_calls import Snapshot
 from django_redq.broker.scripts import script
-from django_redq.conf import Config, QueueConfig, get_config
+from django_redq.broker.wire import Command, ServerWire, Wire
+from django_redq.conf import Config, ConnectionConfig, QueueConfig, get_config
 from django_redq.errors import ConfigurationError
 
 ReplyT = TypeVar("ReplyT")
 
 
-def command_of(call: Call[Any]) -> tuple[Any, ...]:
+def command_of(call: Call[Any]) -> Command:
     """The call by the script's SHA."""
     return ("EVALSHA", script(call.script).sha, len(call.keys), *call.keys, *call.args)
 
 
-def full_command_of(call: Call[Any]) -> tuple[Any, ...]:
+def full_command_of(call: Call[Any]) -> Command:
     """The call with the whole script: for a server that does not know it (any more)."""
     return ("EVAL", script(call.script).source, len(call.keys), *call.keys, *call.args)
 
@@ -89,16 +93,52 @@ def _bounded(submissions: Sequence[Submission], positions: list[int]) -> Iterato
         yield part
 
 
-class Broker:
-    """The engine's verbs on one server, over connections of its own."""
+def make_wire(connection: ConnectionConfig) -> Wire:
+    """What carries commands to where the settings say.
 
-    def __init__(self, config: Config, client: redis.Redis | None = None) -> None:
+    Raises:
+        ConfigurationError: the cache alias does not lead to a server.
+    """
+    resolved = resolve(connection)
+    if resolved.kind != "cluster":
+        return ServerWire(make_client(resolved))
+
+    def make_listener(host: str, port: int) -> redis.Redis:
+        return make_client(replace(resolved, kind="url", host=host, port=port))
+
+    return ClusterWire(lambda: make_client(resolved), make_listener)
+
+
+class Broker:
+    """The engine's verbs on one server or Cluster, over connections of its own."""
+
+    def __init__(self, config: Config, wire: Wire | None = None) -> None:
         self.config = config
-        self.client = client or make_client(config.connection)
-        self._execute: Callable[..., Any] = self.client.execute_command
-        self.spans_shards = True
+        self._wire = wire or make_wire(config.connection)
+        self.spans_shards = self._wire.spans_shards
         """Whether one script may touch several shards; found out by trying."""
         self._opened: set[tuple[str, int, str]] = set()
+
+    @property
+    def client(self) -> redis.Redis:
+        """redis-py's client, for what needs no script.
+
+        Raises:
+            redis.RedisError: no node of a Cluster answers.
+        """
+        return self._wire.client
+
+    def listening_client(self) -> redis.Redis:
+        """Whom to ask for the hints that are published.
+
+        Raises:
+            redis.RedisError: no node of a Cluster answers.
+        """
+        return self._wire.listening_client()
+
+    def watch(self, on_back: Callable[[], None]) -> Callable[[], None]:
+        """Has ``on_back`` called when a node that was away is there again; what ends that."""
+        return self._wire.watch(on_back)
 
     def run(self, call: Call[ReplyT]) -> ReplyT:
         """One call, one round trip.
@@ -106,25 +146,27 @@ class Broker:
         Raises:
             redis.RedisError: what redis-py raises; nothing is sent again by us.
         """
-        try:
-            return call.read(self._execute(*command_of(call)))
-        except redis.exceptions.NoScriptError:
-            return call.read(self._execute(*full_command_of(call)))
+        (reply,) = self.run_many([call])
+        if isinstance(reply, Exception):
+            raise reply
+        return cast("ReplyT", reply)
 
     def run_many(self, batch: Sequence[Call[Any]]) -> list[Any]:
         """Many calls, one round trip; in order, an exception in the place of a call that failed.
 
         Raises:
-            redis.RedisError: the round trip itself failed; which calls were done is not known.
+            redis.RedisError: the round trip itself failed; which calls were done is not known. Of a
+                Cluster's nodes all are away then; in the place of calls to one stands
+                :class:`faults.Away`.
         """
-        replies = self._pipeline([command_of(call) for call in batch])
+        replies = self._exchange([command_of(call) for call in batch])
         unknown = [
             at
             for at, reply in enumerate(replies)
             if isinstance(reply, redis.exceptions.NoScriptError)
         ]
         if unknown:
-            again = self._pipeline([full_command_of(batch[at]) for at in unknown])
+            again = self._exchange([full_command_of(batch[at]) for at in unknown])
             for at, reply in zip(unknown, again, strict=True):
                 replies[at] = reply
         return [
@@ -132,20 +174,8 @@ class Broker:
             for call, reply in zip(batch, replies, strict=True)
         ]
 
-    def _pipeline(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        if not commands:
-            return []
-        with self.client.pipeline(transaction=False) as pipe:
-            execute: Callable[..., Any] = pipe.execute_command
-            for command in commands:
-                execute(*command)
-            replies: list[Any] = pipe.execute(raise_on_error=False)
-        for reply in replies:
-            if isinstance(reply, Exception) and faults.wants_new_connection(reply):
-                # Not those in use: other threads read from them.
-                self.client.connection_pool.disconnect(inuse_connections=False)
-                break
-        return replies
+    def _exchange(self, commands: Sequence[Command]) -> list[Any]:
+        return self._wire.exchange(commands) if commands else []
 
     def open(self, queue: QueueConfig) -> None:
         """Compares the queue's settings with Redis once a process, writing them where none are.
@@ -202,7 +232,7 @@ class Broker:
 
     def load_records(self, wanted: Sequence[tuple[Shard, str]]) -> list[bytes | Exception | None]:
         """The records of (shard, task ID) pairs that a fetch left out for their size."""
-        replies: list[bytes | Exception | None] = self._pipeline(
+        replies: list[bytes | Exception | None] = self._exchange(
             [("HGET", shard.keys.payload, task_id) for shard, task_id in wanted]
         )
         return replies
@@ -216,17 +246,9 @@ class Broker:
             return True
         return False
 
-    def node_of(self, call: Call[Any]) -> str | None:
-        """The node of a Cluster that a call goes to, by its address; None where there is no Cluster."""
-        client: object = self.client
-        if not isinstance(client, redis.RedisCluster):
-            return None
-        node = client.get_node_from_key(call.keys[0])  # type: ignore[no-untyped-call] # redis-py leaves it so
-        return "" if node is None else str(node.name)
-
     def close(self) -> None:
         """Closes its connections."""
-        self.client.close()
+        self._wire.close()
 
 
 def spread_replies(

@@ -56,6 +56,7 @@ class Consumer:
         self._heart = Heart(self._broker, self.options, self._engine.table, self._outage)
         self._once: tuple[Engine, Renewer, Recoverer] | None = None
         self._lifecycle = threading.Lock()
+        self._unwatch: Callable[[], None] = lambda: None
         self.stopped = threading.Event()
         """Set once :meth:`stop` is through."""
 
@@ -88,9 +89,10 @@ class Consumer:
         with suppress(*faults.REDIS_ERRORS):
             self._engine.open()
         channels = sorted({shard.wake for shard in self.options.shards})
-        listener = WakeListener(lambda: self._broker.client, channels, self._engine.heard)
+        listener = WakeListener(self._broker.listening_client, channels, self._engine.heard)
         self._engine.listener = listener
         listener.start()
+        self._unwatch = self._broker.watch(self._node_back)
         self._engine.start()
         self._renewer.start()
         self._recoverer.start()
@@ -107,6 +109,7 @@ class Consumer:
         with self._lifecycle:
             if self.stopped.is_set():
                 return
+            self._unwatch()
             self._recoverer.stop()
             self._drain()
             self._renewer.stop(5)
@@ -203,6 +206,12 @@ class Consumer:
             engine.look_for_orphans,
         )
         return renewer, recoverer
+
+    def _node_back(self) -> None:
+        """A node of the Cluster is there again, with shards that waited."""
+        self._late()
+        self._engine.fetcher.forgive()
+        self._engine.wake()
 
     def _late(self) -> None:
         """Renewals were late or Redis was away: renew first, recover nothing for a while."""

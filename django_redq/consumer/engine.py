@@ -16,7 +16,7 @@ from django_redq.consumer.executor import Executor, InlineExecutor, ThreadedExec
 from django_redq.consumer.fetcher import NOTHING, Fetcher, Plan
 from django_redq.consumer.options import Options
 from django_redq.consumer.settler import Settler
-from django_redq.consumer.table import GATE, Held, Table, process_is_empty
+from django_redq.consumer.table import ASIDE, GATE, Held, Table, process_is_empty
 from django_redq.errors import ConfigurationError
 from django_redq.outcome import Release
 from django_redq.service import Loop, Outage
@@ -50,7 +50,8 @@ class Engine(Loop):
         self.table = Table(options.capacity, self.wake)
         self.announcer = Announcer(inline=inline)
         self.settler = Settler(options, self.table, self.announcer)
-        self.fetcher = Fetcher(broker, options, self.table)
+        self._orphans: set[Shard] = set()
+        self.fetcher = Fetcher(broker, options, self.table, self._orphans.add)
         kind = InlineExecutor if inline else ThreadedExecutor
         self.executor: Executor = kind(options, self.table.finish)
         self.listener: WakeListener | None = None
@@ -59,7 +60,6 @@ class Engine(Loop):
         self.drained = threading.Event()
         """Set once it is draining and holds nothing."""
         self.fatal: ConfigurationError | None = None
-        self._orphans = False
         self._hinted = False
         self._opened = False
         self._full_fetches = 0
@@ -72,9 +72,12 @@ class Engine(Loop):
 
     def look_for_orphans(self) -> None:
         """Something may bear this consumer's name that it does not know of: a reply was lost."""
-        self._orphans = True
+        self._orphans.update(self._options.shards)
 
     def on_reconnect(self) -> None:
+        if self.listener is not None:
+            # Another server may have its place, and the old one tell nothing any more.
+            self.listener.renew()
         self.fetcher.hint()
         self._on_late()
 
@@ -127,7 +130,7 @@ class Engine(Loop):
             self.table.put_back(finished)
             self.table.unreserve(plan.reserved)
             # What it delivered is looked for before the next fetch.
-            self._orphans = self._orphans or bool(plan.calls)
+            self._orphans.update(plan.shards)
             raise
         try:
             # Whatever became of the settling, what the fetch brought must be taken in.
@@ -154,6 +157,9 @@ class Engine(Loop):
         try:
             deliveries = self.fetcher.accept(plan, replies)
             return [held for one in deliveries if (held := self._take_in(one)) is not None]
+        except faults.REDIS_ERRORS:
+            self._orphans.update(plan.shards)
+            raise
         finally:
             self.table.unreserve(plan.reserved)
 
@@ -169,13 +175,15 @@ class Engine(Loop):
 
     def _adopt_orphans(self) -> None:
         """Takes in what bears this consumer's name without being in its table; it was never run."""
-        self._orphans = False
-        try:
-            for shard in self._options.shards:
+        for shard in list(self._orphans):
+            self._orphans.discard(shard)
+            try:
                 self._adopt_orphans_of(shard)
-        except faults.REDIS_ERRORS:
-            self._orphans = True
-            raise
+            except faults.Away:
+                self._orphans.add(shard)
+            except faults.REDIS_ERRORS:
+                self._orphans.add(shard)
+                raise
 
     def _adopt_orphans_of(self, shard: Shard) -> None:
         cursor: str | None = "-"
@@ -225,6 +233,10 @@ class Engine(Loop):
             self.listener.ignore()
 
     def _idle(self) -> float:
+        pause = self._pause()
+        return min(pause, ASIDE) if self.table.has_aside else pause
+
+    def _pause(self) -> float:
         if self.draining or not self.table.has_room:
             return self._options.block_timeout
         if self.listener is None or not self.listener.listening:

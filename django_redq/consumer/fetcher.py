@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django_redq.broker import calls
+from django_redq.broker import calls, faults
 from django_redq.broker.calls import Call, Shard
 from django_redq.broker.delivery import Delivery, FetchItem
 from django_redq.broker.sync import Broker
@@ -17,6 +17,8 @@ from django_redq.consumer.table import Table, process_is_empty
 
 logger = logging.getLogger("django_redq.consumer")
 
+AWAY_PAUSE = 1.0
+"""Seconds before a shard whose node is away is asked again."""
 PATIENCE = 10.0
 """Seconds that a suspect stays parked before a busy consumer empties itself for it."""
 
@@ -37,12 +39,19 @@ TURN_INTERVAL = 1.0
 
 
 class Fetcher:
-    """Serves all shards in rotation and asks only while there may be something."""
+    """Serves all shards in rotation and asks only while there may be something.
 
-    def __init__(self, broker: Broker, options: Options, table: Table) -> None:
+    Args:
+        on_unsure: called with a shard that may have delivered something that did not arrive.
+    """
+
+    def __init__(
+        self, broker: Broker, options: Options, table: Table, on_unsure: Callable[[Shard], None]
+    ) -> None:
         self._broker = broker
         self._options = options
         self._table = table
+        self._on_unsure = on_unsure
         self._rotation = list(options.shards)
         self._by_place = {(shard.queue, shard.number): shard for shard in options.shards}
         self._bad: dict[Shard, float] = {}
@@ -50,6 +59,7 @@ class Fetcher:
         self._parked: dict[Shard, float] = {}
         self._emptying: Shard | None = None
         self._next_turn = 0.0
+        self._forgiven = False
         self._quiet = 0
         self._hints = 0
         self._hints_at_plan = 0
@@ -69,6 +79,11 @@ class Fetcher:
         """Something became ready somewhere; safe from any thread."""
         self._hints += 1
         self._quiet = 0
+
+    def forgive(self) -> None:
+        """Shards that were left out may be well again; safe from any thread."""
+        self._forgiven = True
+        self.hint()
 
     def poll_in(self, seconds: float) -> None:
         """Asks again after this time at the latest."""
@@ -111,6 +126,9 @@ class Fetcher:
     def _shards_to_ask(self) -> list[Shard]:
         # The next fetch begins one further, so that a shard that always has work starves no other.
         self._rotation.append(self._rotation.pop(0))
+        if self._forgiven:
+            self._forgiven = False
+            self._bad.clear()
         if not self._bad:
             return list(self._rotation)
         now = time.monotonic()
@@ -130,15 +148,18 @@ class Fetcher:
         for shard in plan.shards:
             self._parked.pop(shard, None)
         told, self._told = self._told, self._told - set(plan.shards)
-        for reply in replies:
+        for at, reply in enumerate(replies):
+            if isinstance(reply, faults.Away):
+                # Of a Cluster each shard is asked by itself.
+                self._note_away(plan.shards[at])
+                continue
             if isinstance(reply, Exception):
                 raise reply
             for item in reply:
                 self._note(item, told)
                 deliveries += item.deliveries
         self._note_quiet(plan, len(deliveries))
-        self._load(deliveries)
-        return deliveries
+        return self._loaded(deliveries)
 
     def _note(self, item: FetchItem, told: set[Shard]) -> None:
         shard = self._by_place[item.queue, item.shard]
@@ -162,6 +183,10 @@ class Fetcher:
             error,
         )
 
+    def _note_away(self, shard: Shard) -> None:
+        self._bad[shard] = time.monotonic() + AWAY_PAUSE
+        self._on_unsure(shard)
+
     def _note_quiet(self, plan: Plan, brought: int) -> None:
         if not plan.reserved:
             return
@@ -173,15 +198,21 @@ class Fetcher:
         if self._quiet >= len(self._rotation):
             self._next_poll = time.monotonic() + self._options.block_timeout
 
-    def _load(self, deliveries: Sequence[Delivery]) -> None:
+    def _loaded(self, deliveries: list[Delivery]) -> list[Delivery]:
+        """The deliveries, with the records that were too large to come along."""
         later = [one for one in deliveries if one.what == "later"]
         if not later:
-            return
+            return deliveries
         wanted = [(self._by_place[one.queue, one.shard], one.task_id) for one in later]
         for one, record in zip(later, self._broker.load_records(wanted), strict=True):
+            if isinstance(record, faults.Away):
+                deliveries.remove(one)
+                self._note_away(self._by_place[one.queue, one.shard])
+                continue
             if isinstance(record, Exception):
                 raise record
             one.record, one.what = record, "task"
+        return deliveries
 
     def settle_turn(self) -> None:
         """Asks for the turn of emptying this process for a suspect, keeps it, or gives it back."""
@@ -194,7 +225,10 @@ class Fetcher:
         ttl_ms = 0 if done else int(queue.pending_min_idle * 1000)
         now = self._options.now_text()
         first = self._by_place[shard.queue, 0]
-        granted = self._broker.run(calls.take_turn(first, self._options.name, ttl_ms, now))
+        try:
+            granted = self._broker.run(calls.take_turn(first, self._options.name, ttl_ms, now))
+        except faults.Away:
+            granted = False
         self._emptying = shard if granted and not done else None
 
     def _wants_turn(self) -> Shard | None:

@@ -81,6 +81,10 @@ class Recoverer(Loop):
     def _recover_if_well(self, shard: Shard) -> int:
         try:
             handled = self._recover_shard(shard)
+        except faults.Away:
+            # It may have claimed something all the same.
+            self._on_orphan()
+            return 0
         except faults.REDIS_ERRORS as error:
             if faults.is_outage(error):
                 raise

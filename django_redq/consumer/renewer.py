@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from django_redq.broker import calls
+from django_redq.broker import calls, faults
 from django_redq.broker.calls import Call, Renewed, Shard
 from django_redq.broker.sync import Broker
 from django_redq.consumer.failure import one_line
@@ -68,7 +68,8 @@ class Renewer(Loop):
         trouble: Exception | None = None
         for (_, group), reply in zip(planned, replies, strict=True):
             if isinstance(reply, Exception):
-                trouble = reply
+                # Where a node is away nobody else can take its tasks over.
+                trouble = trouble if isinstance(reply, faults.Away) else reply
                 continue
             for held, answer in zip(group, reply, strict=True):
                 self._answered(held, answer)

@@ -109,7 +109,9 @@ class Settler:
         """
         settled, trouble = 0, None
         for part, reply in zip(parts, replies, strict=True):
-            if isinstance(reply, Exception):
+            if isinstance(reply, faults.Away):
+                self._table.put_aside(part.held)
+            elif isinstance(reply, Exception):
                 trouble = self._refused(part, reply) or trouble
             else:
                 settled += self._answered(part, reply)

@@ -15,6 +15,9 @@ from django_redq.broker.delivery import Delivery
 from django_redq.outcome import Outcome
 from django_redq.task import Ownership, Task
 
+ASIDE = 0.5
+"""Seconds between tries to settle what belongs to a shard that is away."""
+
 Place = tuple[str, int, str]
 
 
@@ -87,6 +90,7 @@ class Table:
         self._recovered = 0
         self._suspects = 0
         self._finished: deque[Held] = deque()
+        self._aside: deque[tuple[float, Held]] = deque()
         self._closed = False
         with _tables_lock:
             _tables.add(self)
@@ -99,7 +103,7 @@ class Table:
     @property
     def has_room(self) -> bool:
         """Whether it may take more."""
-        return len(self._held) + self._reserved < self._capacity and not process_runs_suspect()
+        return self._free > 0 and not process_runs_suspect()
 
     @property
     def has_suspect(self) -> bool:
@@ -109,7 +113,17 @@ class Table:
     @property
     def has_finished(self) -> bool:
         """Whether something waits to be settled."""
-        return bool(self._finished)
+        return bool(self._finished) or self._is_over(time.monotonic())
+
+    @property
+    def has_aside(self) -> bool:
+        """Whether something cannot be settled as long as its shard is away."""
+        return bool(self._aside)
+
+    @property
+    def _free(self) -> int:
+        # What is done and only waits for its shard keeps nobody from working for the others.
+        return self._capacity - (len(self._held) - len(self._aside)) - self._reserved
 
     def __len__(self) -> int:
         return len(self._held)
@@ -119,7 +133,7 @@ class Table:
         if process_runs_suspect():
             return 0
         with self._lock:
-            free = self._capacity - len(self._held) - self._reserved
+            free = self._free
             if recovered_limit is not None:
                 free = min(free, recovered_limit - self._recovered)
             granted = max(min(wanted, free), 0)
@@ -172,14 +186,27 @@ class Table:
 
     def _let_go_of_finished(self) -> None:
         with contextlib.suppress(IndexError):  # several threads may finish at the same time
+            self._finished.extend(held for _, held in self._aside)
+            self._aside.clear()
             while True:
                 self.remove(self._finished.popleft())
 
     def take_finished(self, limit: int) -> list[Held]:
         """Finished tasks that wait to be settled, oldest first."""
         finished = self._finished
+        now = time.monotonic()
+        while self._is_over(now):
+            finished.append(self._aside.popleft()[1])
         return [finished.popleft() for _ in range(min(limit, len(finished)))]
 
     def put_back(self, unsettled: Iterable[Held]) -> None:
         """They could not be settled this time."""
         self._finished.extendleft(reversed(list(unsettled)))
+
+    def put_aside(self, unsettled: Iterable[Held]) -> None:
+        """Their shard is away while others are not: they are settled when it is back."""
+        until = time.monotonic() + ASIDE
+        self._aside.extend((until, held) for held in unsettled)
+
+    def _is_over(self, now: float) -> bool:
+        return bool(self._aside) and self._aside[0][0] <= now

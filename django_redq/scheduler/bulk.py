@@ -201,6 +201,8 @@ class BulkCarrier:
 
     def _fault(self, what: str, error: Exception) -> None:
         """An outage ends the turn; what is wrong with one shard does not keep the others waiting."""
+        if isinstance(error, faults.Away):
+            return
         if faults.is_outage(error):
             raise error
         self._say_once(logging.WARNING, f"{what}, the rest goes on: {faults.in_words(error)}")

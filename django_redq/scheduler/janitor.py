@@ -147,6 +147,6 @@ class Janitor(Loop):
 
 
 def _pass_on(reply: Any) -> None:
-    """An outage ends the step; a shard with a fault of its own is the ticker's to tell of."""
-    if faults.is_outage(reply):
+    """An outage ends the step; a shard that is away or has a fault of its own is not ours to tell of."""
+    if faults.is_outage(reply) and not isinstance(reply, faults.Away):
         raise reply

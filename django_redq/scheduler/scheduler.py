@@ -48,6 +48,7 @@ class Ticker(Loop):
         self.leases = Leases(self.shards, instance, settings.lease_ttl)
         self.moved = 0
         """Tasks promoted since the start."""
+        self.listener: WakeListener | None = None
         self.fatal: ConfigurationError | None = None
         self._opened = False
         self._looked = 0.0
@@ -85,6 +86,9 @@ class Ticker(Loop):
         return min(self.leases.wait(), self._settings.tick_interval)
 
     def on_reconnect(self) -> None:
+        if self.listener is not None:
+            # Another server may have its place, and the old one tell nothing any more.
+            self.listener.renew()
         self.leases.hint("", "")
 
     def _look_at_heads(self) -> None:
@@ -145,6 +149,9 @@ class Ticker(Loop):
         return full
 
     def _refused(self, shard: Shard, error: Exception) -> Exception | None:
+        if isinstance(error, faults.Away):
+            self.leases.failed(shard)
+            return None
         if faults.is_outage(error):
             return error
         self.leases.failed(shard)
@@ -199,8 +206,8 @@ class Scheduler:
             self._broker, self.settings, self.queues, self.instance_id, outage, now
         )
         self._janitor = Janitor(self._broker, self.queues, self._ticker.leases, outage, now)
-        self._listener: WakeListener | None = None
         self._lifecycle = threading.Lock()
+        self._unwatch: Callable[[], None] = lambda: None
         self.stopped = threading.Event()
         """Set once :meth:`stop` is through."""
 
@@ -228,8 +235,10 @@ class Scheduler:
         with suppress(*faults.REDIS_ERRORS):
             self._ticker.open()
         channels = sorted({shard.due for shard in self._ticker.shards})
-        self._listener = WakeListener(lambda: self._broker.client, channels, self._ticker.heard)
-        self._listener.start()
+        listener = WakeListener(self._broker.listening_client, channels, self._ticker.heard)
+        self._ticker.listener = listener
+        listener.start()
+        self._unwatch = self._broker.watch(lambda: self._ticker.heard("", ""))
         self._ticker.start()
         self._janitor.start()
         names = ", ".join(queue.name for queue in self.queues)
@@ -240,10 +249,11 @@ class Scheduler:
         with self._lifecycle:
             if self.stopped.is_set():
                 return
+            self._unwatch()
             self._janitor.stop(self.settings.shutdown_timeout)
             self._ticker.stop(self.settings.shutdown_timeout)
-            if self._listener is not None:
-                self._listener.stop()
+            if self._ticker.listener is not None:
+                self._ticker.listener.stop()
             self._release()
             self.stopped.set()
         logger.info("scheduler %s stopped", self.instance_id)

@@ -13,6 +13,7 @@ from django_redq.broker import calls, operator_calls
 from django_redq.broker.aio import AsyncBroker, get_async_broker
 from django_redq.broker.calls import MAX_SCRIPT_BYTES, MAX_SCRIPT_TASKS, Shard, Submission
 from django_redq.broker.sync import Broker, enqueue_calls, get_broker
+from django_redq.broker.wire import ServerWire
 from django_redq.conf import get_config
 from django_redq.errors import ConfigurationError
 from django_redq.task import TaskState
@@ -124,7 +125,7 @@ def test_a_call_that_fails_has_its_error_in_its_place(here: Here) -> None:
 
 
 def test_no_calls_cost_no_round_trip(here: Here) -> None:
-    broker = Broker(get_config(), redis.Redis(port=1))
+    broker = Broker(get_config(), ServerWire(redis.Redis(port=1)))
 
     assert broker.run_many([]) == []
     assert broker.load_records([]) == []

@@ -99,7 +99,7 @@ def running(engine, **options):
     scheduler.start()
     shards = sum(queue.shards for queue in scheduler.queues)
     engine.wait_until(lambda: scheduler.leases_held == shards)
-    engine.wait_until(lambda: scheduler._listener.listening)
+    engine.wait_until(lambda: scheduler._ticker.listener.listening)
     return scheduler
 
 
@@ -197,7 +197,7 @@ def test_a_standby_takes_over_at_once_where_the_owner_stops_cleanly(engine):
     owner = running(engine, tick_interval=NEVER, lease_ttl=NEVER)
     standby = engine.scheduler(tick_interval=NEVER, lease_ttl=NEVER)
     standby.start()
-    engine.wait_until(lambda: standby._listener.listening)
+    engine.wait_until(lambda: standby._ticker.listener.listening)
     assert standby.leases_held == 0
     enqueue_many(6, delay=0.05)
     engine.wait_until(lambda: owner.moved == 6)

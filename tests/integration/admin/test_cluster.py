@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
-from typing import Any
 
 import pytest
-import redis
 from django.conf import settings
 from django.test import override_settings
 
@@ -15,56 +12,23 @@ from django_redq import enqueue
 from django_redq.broker import faults, operator_calls
 from django_redq.broker.keys import shard_of
 from django_redq.broker.sync import get_broker, shard_for
-from django_redq.devserver import DevServer
-from tests.harness import until
+from tests.clusters import Cluster
 from tests.integration.admin.visitors import Visitor, address
-from tests.integration.test_connection import Start
 
-SLOTS = 16384
 SHARDS = 8
 
 
-class Cluster:
-    """Three nodes, each with a third of the slots and without a replica."""
-
-    def __init__(self, nodes: list[DevServer]) -> None:
-        self.nodes = nodes
-
-    @property
-    def addresses(self) -> list[str]:
-        return [f"127.0.0.1:{node.port}" for node in self.nodes]
-
-
 @pytest.fixture
-def cluster(own_server: Start) -> Iterator[Cluster]:
-    options = {
-        "cluster-enabled": "yes",
-        "cluster-require-full-coverage": "no",
-        "cluster-node-timeout": "2000",
+def cluster() -> Iterator[Cluster]:
+    made = Cluster(replicas=0)
+    redq = {
+        **settings.REDQ,
+        "CONNECTION": {"CLUSTER": made.addresses},
+        "QUEUES": {"email": {"SHARDS": SHARDS}},
     }
-    nodes = [own_server(options=options) for _ in range(3)]
-    with ExitStack() as stack:
-        clients = [stack.enter_context(redis.Redis.from_url(node.url)) for node in nodes]
-        for at, client in enumerate(clients):
-            slots = range(at * SLOTS // 3, (at + 1) * SLOTS // 3)
-            client.execute_command("CLUSTER", "ADDSLOTS", *slots)
-            client.execute_command("CLUSTER", "MEET", "127.0.0.1", nodes[0].port)
-        for client in clients:
-            until(lambda one=client: _is_whole(one))
-        cluster = Cluster(nodes)
-        redq = {
-            **settings.REDQ,
-            "CONNECTION": {"CLUSTER": cluster.addresses},
-            "QUEUES": {"email": {"SHARDS": SHARDS}},
-        }
-        with override_settings(REDQ=redq):
-            yield cluster
-
-
-def _is_whole(client: Any) -> bool:
-    info = client.execute_command("CLUSTER", "INFO")
-    wanted = (b"cluster_state:ok", b"cluster_known_nodes:3", b"cluster_slots_ok:16384")
-    return all(one in info for one in wanted)
+    with override_settings(REDQ=redq):
+        yield made
+    made.stop()
 
 
 def test_a_node_that_is_away_hides_its_shards_and_no_others(

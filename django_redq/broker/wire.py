@@ -1,0 +1,81 @@
+"""Carries commands to the server and replies back, many a round trip, none ever sent twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import redis
+
+from django_redq.broker import faults
+
+Command = tuple[Any, ...]
+"""As redis-py takes it: name and arguments."""
+
+
+class Wire(Protocol):
+    """What a broker sends by."""
+
+    spans_shards: bool
+    """Whether one script may touch several shards, as far as is known."""
+
+    @property
+    def client(self) -> redis.Redis:
+        """redis-py's client, for what needs no script."""
+
+    def exchange(self, commands: Sequence[Command]) -> list[Any]:
+        """One round trip; in order, an exception in the place of a command that failed.
+
+        Raises:
+            redis.RedisError: the round trip itself failed; which commands were done is not known.
+        """
+
+    def listening_client(self) -> redis.Redis:
+        """Whom to ask for the hints that are published."""
+
+    def watch(self, on_back: Callable[[], None]) -> Callable[[], None]:
+        """Has ``on_back`` called when a part that was away is there again; what ends that."""
+
+    def close(self) -> None:
+        """Closes the connections."""
+
+
+class ServerWire:
+    """To one server, whether it is found by its address or by Sentinels."""
+
+    spans_shards = True
+
+    def __init__(self, client: redis.Redis) -> None:
+        self.client = client
+
+    def exchange(self, commands: Sequence[Command]) -> list[Any]:
+        replies = self._pipeline(commands) if len(commands) != 1 else [self._single(commands[0])]
+        if any(isinstance(one, Exception) and faults.wants_new_connection(one) for one in replies):
+            # Those that others use lead nowhere, too, and fail in their own time.
+            self.client.connection_pool.disconnect(inuse_connections=False)
+        return replies
+
+    def _single(self, command: Command) -> Any:
+        execute: Callable[..., Any] = self.client.execute_command
+        try:
+            return execute(*command)
+        except redis.ResponseError as error:
+            return error
+
+    def _pipeline(self, commands: Sequence[Command]) -> list[Any]:
+        with self.client.pipeline(transaction=False) as pipe:
+            execute: Callable[..., Any] = pipe.execute_command
+            for command in commands:
+                execute(*command)
+            replies: list[Any] = pipe.execute(raise_on_error=False)
+            return replies
+
+    def listening_client(self) -> redis.Redis:
+        return self.client
+
+    def watch(self, on_back: Callable[[], None]) -> Callable[[], None]:
+        # There are no parts: a round trip fails as a whole, and who made it finds out.
+        return lambda: None
+
+    def close(self) -> None:
+        self.client.close()
