@@ -1,16 +1,17 @@
 """Whether the server is one on which tasks are safe: its version, eviction, and our user's rights.
 
-What the server does not tell this user is passed over: many hosted ones forbid INFO or CONFIG.
+What the server does not tell this user is no fault, for many hosted ones forbid INFO; it is named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import redis
 
-from django_redq.broker import faults
+from django_redq.broker import faults, rights
 from django_redq.broker.keys import due_channel, wake_channel
 from django_redq.broker.sync import Broker
 
@@ -18,37 +19,37 @@ OLDEST_REDIS = (6, 2)
 OLDEST_VALKEY = (7, 2)
 
 
-def find_problems(broker: Broker, queues: Iterable[str], *, subscribe: bool = True) -> list[str]:
-    """What is wrong with the server, a sentence each; empty where nothing is.
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a look at the server brought; a sentence each."""
 
-    Args:
-        broker: the connection.
-        queues: whose channels are tried.
-        subscribe: whether to try SUBSCRIBE too; who listens all the time finds that out itself.
+    problems: tuple[str, ...]
+    """What is wrong with it."""
+    missing: tuple[str, ...]
+    """Rights that the user lacks; without them all works, but more slowly."""
+    unseen: tuple[str, ...]
+    """What could not be looked at, and why."""
+
+
+def look(broker: Broker, queues: Iterable[str]) -> Findings:
+    """Looks at the server that the queues are on.
 
     Raises:
         redis.RedisError: the server is not there.
     """
-    namespace = broker.config.namespace
-    channels = [
-        of(namespace, queue) for queue in sorted(queues) for of in (wake_channel, due_channel)
-    ]
-    problems = [*_old(_info(broker, "server")), *_evicting(_info(broker, "memory"))]
-    if not _may_publish(broker.client, channels):
-        problems.append(_forbidden("publish to", namespace))
-    if subscribe and not _may_subscribe(broker.client, channels):
-        problems.append(_forbidden("subscribe to", namespace))
-    return problems
-
-
-def _info(broker: Broker, section: str) -> Mapping[str, Any]:
+    problems: list[str] = []
+    unseen: list[str] = []
     try:
-        info: Mapping[str, Any] = broker.client.info(section)
+        problems += _old(broker.client.info("server"))
+        problems += _evicting(broker.client.info("memory"))
     except redis.ResponseError as error:
         if faults.is_outage(error):
             raise
-        return {}
-    return info
+        unseen.append(
+            "not looked at: the server's version, which has to be Redis 6.2 or Valkey 7.2, or later, "
+            f"and its maxmemory-policy, which has to be noeviction ({faults.in_words(error)})"
+        )
+    return Findings(tuple(problems), tuple(_missing(broker, queues)), tuple(unseen))
 
 
 def _old(server: Mapping[str, Any]) -> list[str]:
@@ -74,36 +75,36 @@ def _evicting(memory: Mapping[str, Any]) -> list[str]:
     return [f"the server's maxmemory-policy is {policy}: {advice}"]
 
 
-def _may_publish(client: redis.Redis, channels: Iterable[str]) -> bool:
-    try:
+def _missing(broker: Broker, queues: Iterable[str]) -> Iterator[str]:
+    """The rights that the user lacks; what lacks both for one reason is told once."""
+    namespace = broker.config.namespace
+    channels = [
+        of(namespace, queue) for queue in sorted(queues) for of in (wake_channel, due_channel)
+    ]
+    ways: dict[str, Callable[[redis.Redis, list[str]], None]] = {
+        "publish": _publish,
+        "subscribe": _subscribe,
+    }
+    found: dict[str, None] = {}
+    for verb, use in ways.items():
+        try:
+            use(broker.client, channels)
+        except redis.ResponseError as error:
+            if faults.is_outage(error):
+                raise
+            if faults.lacks_permission(error):
+                found[rights.missing(error, verb, namespace)] = None
+    yield from found
+
+
+def _publish(client: redis.Redis, channels: list[str]) -> None:
+    for channel in channels:
+        # Who hears it looks once for something to do.
+        client.publish(channel, "")
+
+
+def _subscribe(client: redis.Redis, channels: list[str]) -> None:
+    with client.pubsub() as pubsub:  # type: ignore[no-untyped-call] # redis-py leaves it so
         for channel in channels:
-            # Who hears it looks once for something to do.
-            client.publish(channel, "")
-    except redis.ResponseError as error:
-        return _passed(error)
-    return True
-
-
-def _may_subscribe(client: redis.Redis, channels: Iterable[str]) -> bool:
-    try:
-        with client.pubsub() as pubsub:  # type: ignore[no-untyped-call] # redis-py leaves it so
-            for channel in channels:
-                pubsub.subscribe(channel)
-                pubsub.get_message(timeout=5)
-    except redis.ResponseError as error:
-        return _passed(error)
-    return True
-
-
-def _passed(error: redis.ResponseError) -> bool:
-    """Whether the refusal says nothing about rights."""
-    if faults.is_outage(error):
-        raise error
-    return not faults.lacks_permission(error)
-
-
-def _forbidden(verb: str, namespace: str) -> str:
-    return (
-        f"this user may not {verb} the channels {namespace}:wake:*, so consumers and schedulers "
-        f"poll instead of waking at once; on the server: ACL SETUSER <user> &{namespace}:wake:*"
-    )
+            pubsub.subscribe(channel)
+            pubsub.get_message(timeout=5)

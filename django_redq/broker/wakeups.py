@@ -11,7 +11,7 @@ from typing import Any
 
 import redis
 
-from django_redq.broker import faults
+from django_redq.broker import faults, rights
 
 logger = logging.getLogger("django_redq.wakeups")
 
@@ -52,7 +52,6 @@ class WakeListener:
         self._subscribed = threading.Event()
         self._renewed = threading.Event()
         self._pubsub: redis.client.PubSub | None = None
-        self._refused = False
         self._thread = threading.Thread(target=self._run, name="redq-wakeups", daemon=True)
 
     @property
@@ -111,17 +110,11 @@ class WakeListener:
             self._pubsub = None
         return 0.0
 
-    def _backoff_after(self, error: BaseException) -> float:
+    def _backoff_after(self, error: Exception) -> float:
         if not faults.lacks_permission(error):
             return _BACKOFF
-        if not self._refused:
-            self._refused = True
-            logger.warning(
-                "this Redis user may not subscribe to %s, so the queues are polled instead of waking "
-                "at once; grant it those channels: %s",
-                ", ".join(self._channels),
-                faults.in_words(error),
-            )
+        namespace, _, _ = self._channels[0].partition(":")
+        rights.tell(rights.missing(error, "subscribe", namespace))
         return _REFUSED_BACKOFF
 
     def _listen(self) -> None:

@@ -8,8 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 
-from django_redq.broker import faults
-from django_redq.broker.health import find_problems
+from django_redq.broker import faults, health, rights
 from django_redq.broker.sync import Broker, get_broker
 from django_redq.errors import ConfigurationError
 from django_redq.service import Service, os_signals
@@ -79,12 +78,24 @@ def _look_at_server(broker: Broker, queues: Sequence[str], ended: threading.Even
     def look() -> None:
         while not ended.is_set():
             try:
-                for problem in find_problems(broker, queues, subscribe=False):
-                    logger.warning("%s", problem)
+                found = health.look(broker, queues)
             except faults.REDIS_ERRORS as error:
                 if faults.is_outage(error):
                     ended.wait(CHECK_INTERVAL)
                     continue
+                logger.warning("the server could not be looked at: %s", faults.in_words(error))
+            else:
+                _tell(found)
             return
 
     threading.Thread(target=look, name="redq-health", daemon=True).start()
+
+
+def _tell(found: health.Findings) -> None:
+    for problem in found.problems:
+        logger.warning("%s", problem)
+    for right in found.missing:
+        # The listener of a consumer or scheduler may have found it out by itself.
+        rights.tell(right)
+    for unseen in found.unseen:
+        logger.info("%s", unseen)

@@ -213,15 +213,13 @@ def test_it_warns_once_of_channels_that_it_may_not_use_and_works_all_the_same(
     )
     url = own_redq.url.replace("redis://", "redis://app:pw@")
     consumer = consume(own_redq, "default", REDQ_TEST_URL=url)
-    consumer.wait_for("this user may not publish to the channels")
-    consumer.wait_for("may not subscribe to")
+    consumer.wait_for("this user may not use the channels")
     hand_over({"say": "polled"})
 
     consumer.wait_for("said polled")
 
     assert consumer.terminate() == 0
-    assert consumer.output.count("may not publish") == 1
-    assert consumer.output.count("may not subscribe") == 1
+    assert consumer.output.count("may not") == 1
 
 
 # --- --burst ---------------------------------------------------------------------------------

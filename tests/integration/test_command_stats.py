@@ -30,6 +30,10 @@ def test_the_table_has_a_line_a_queue(redq: Redq, engine: Engine) -> None:
     shown = redq.manage("redq_stats")
 
     assert (shown.returncode, shown.stderr) == (0, "")
+    fit, unseen = shown.stdout.splitlines()
+    assert fit.endswith(" is as it should be, as far as seen")
+    assert unseen.startswith("not looked at: the server's version, ")
+    assert "(NoPermissionError: " in unseen
     head, *lines = shown.stdout.splitlines()
     rows = lines[:3]
     assert " ".join(head.split()) == (
@@ -177,7 +181,10 @@ def test_watch_outlives_a_redis_that_is_away(own_redq: Redq) -> None:
 @pytest.mark.every_server
 def test_a_server_that_is_fit_is_told_so(redq: Redq, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines_of(capsys, "--check") == [f"Redis at {redq.url} is as it should be"]
-    assert json.loads("".join(lines_of(capsys, "--check", "--json"))) == {"problems": []}
+    assert json.loads("".join(lines_of(capsys, "--check", "--json"))) == {
+        "problems": [],
+        "unseen": [],
+    }
 
 
 def test_a_server_that_evicts_is_a_problem(own_redq: Redq) -> None:
@@ -224,10 +231,10 @@ def test_a_user_who_may_not_use_the_channels_is_a_problem(own_redq: Redq, user: 
     shown = own_redq.manage("redq_stats", "--check", REDQ_TEST_URL=url)
 
     assert shown.returncode == 1
-    publish, subscribe = shown.stdout.splitlines()
-    channels = f"the channels {own_redq.namespace}:wake:*"
-    assert publish.startswith(f"this user may not publish to {channels}")
-    assert subscribe.startswith(f"this user may not subscribe to {channels}")
+    channels = f"{own_redq.namespace}:wake:*"
+    [line] = shown.stdout.splitlines()
+    assert line.startswith(f"this user may not use the channels {channels}, ")
+    assert line.endswith(f": ACL SETUSER <user> &{channels}")
     assert "pw" not in shown.stdout + shown.stderr
 
 
@@ -241,13 +248,29 @@ def test_a_user_who_lacks_one_command_is_told_which(
 
     assert shown.returncode == 1
     [line] = shown.stdout.splitlines()
-    assert line.startswith(f"this user may not {command} to ")
+    assert line.startswith(f"this user may not call {command.upper()}, ")
+    assert line.endswith(f": ACL SETUSER <user> +{command}")
 
 
-def test_what_a_server_does_not_tell_is_passed_over(own_redq: Redq, user: User) -> None:
+def test_a_user_without_the_keys_is_told_how_to_get_them(own_redq: Redq, user: User) -> None:
+    url = user("+@all", "allchannels", "resetkeys", "~other:*")
+
+    shown = own_redq.manage("redq_stats", "--check", REDQ_TEST_URL=url)
+
+    assert shown.returncode == 1
+    [line] = shown.stdout.splitlines()
+    assert line.startswith("this user may not use the queues (NoPermissionError: ")
+    assert line.endswith(f": ACL SETUSER <user> ~{own_redq.namespace}:*")
+
+
+def test_what_a_server_does_not_tell_is_named(own_redq: Redq, user: User) -> None:
     own_redq.client.config_set("maxmemory-policy", "allkeys-lru")
     url = user("+@all", "allchannels", "-info", "-config")
 
     shown = own_redq.manage("redq_stats", "--check", REDQ_TEST_URL=url)
 
     assert (shown.returncode, shown.stderr) == (0, "")
+    fit, unseen = shown.stdout.splitlines()
+    assert fit.endswith(" is as it should be, as far as seen")
+    assert unseen.startswith("not looked at: the server's version, ")
+    assert "(NoPermissionError: " in unseen

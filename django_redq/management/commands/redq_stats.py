@@ -10,8 +10,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from django_redq.broker import faults
-from django_redq.broker.health import find_problems
+from django_redq.broker import faults, health, rights
 from django_redq.broker.sync import get_broker
 from django_redq.errors import ConfigurationError
 from django_redq.management.command import OperatorCommand, queue_names, seconds, where
@@ -101,24 +100,30 @@ class Command(OperatorCommand):
                     return
 
     def _check(self, queues: Sequence[str], *, as_document: bool) -> None:
-        broker = get_broker()
-        problems = [*find_problems(broker, queues), *_disagreements(queues)]
+        found = health.look(get_broker(), queues)
+        problems = [*found.problems, *found.missing, *_disagreements(queues)]
         if as_document:
-            self.stdout.write(as_json({"problems": problems}))
+            self.stdout.write(as_json({"problems": problems, "unseen": found.unseen}))
         else:
-            for problem in problems or [f"{where()} is as it should be"]:
-                self.stdout.write(problem)
+            fit = f"{where()} is as it should be" + (", as far as seen" if found.unseen else "")
+            for line in (*(problems or [fit]), *found.unseen):
+                self.stdout.write(line)
         if problems:
             raise CommandError(f"{len(problems)} problem(s) found")
 
 
 def _disagreements(queues: Sequence[str]) -> Iterator[str]:
+    broker = get_broker()
     for name in queues:
-        broker = get_broker()
         try:
             broker.open(broker.config.queue(name))
         except ConfigurationError as error:
             yield from error.faults
+        except faults.REDIS_ERRORS as error:
+            if not faults.lacks_permission(error):
+                raise
+            yield rights.missing_keys(error, broker.config.namespace)
+            return
 
 
 def _shown(queues: Sequence[str], options: dict[str, Any]) -> str:
