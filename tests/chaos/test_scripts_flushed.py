@@ -41,6 +41,38 @@ def test_flushed_scripts_are_not_noticed(engine, caplog):
     assert "does not answer" not in caplog.text
 
 
+def test_flushed_all_the_time_under_load(engine, caplog):
+    engine.configure(SHARDS=4, CONCURRENCY=4, RETRY={"POLICY": "fixed", "INTERVAL": 0.02})
+    runs, lock, over = [], threading.Lock(), threading.Event()
+
+    @handler("default")
+    def work(task):
+        with lock:
+            runs.append((task.id, task.attempt))
+        over.wait(0.01)
+        if task.payload % 10 == 0 and task.attempt == 1:
+            raise ValueError
+
+    def flush():
+        while not over.wait(0.1):
+            engine.client.script_flush()
+
+    flushing = threading.Thread(target=flush)
+    flushing.start()
+    try:
+        engine.scheduler().start()
+        consumers = [engine.start("default") for _ in range(2)]
+        ids = [engine.enqueue(n, delay=0.1 if n % 3 == 0 else None) for n in range(400)]
+        engine.wait_until(lambda: sum(one.counts.get("Done", 0) for one in consumers) == 400)
+    finally:
+        over.set()
+        flushing.join()
+    expected = [(task_id, 1) for task_id in ids] + [(task_id, 2) for task_id in ids[::10]]
+    assert sorted(runs) == sorted(expected)
+    engine.assert_drained()
+    assert "does not answer" not in caplog.text
+
+
 def test_single_calls_are_sent_whole_too(engine):
     task_id = engine.enqueue(delay=1000)
     engine.client.script_flush()

@@ -4,10 +4,11 @@
 -- REPLY  {next cursor, '0' when through; how many were put back}
 -- Nothing is scanned while the sizes agree: every payload is in `delay` or in `entry`, and every entry in
 -- `stream` or, but for tombstones, in `dlq`. A task whose stream entry vanished may be running: its holder
--- gets `grace_ms` to say so (renew.lua) before it is put back.
+-- gets `grace_ms` to say so (renew.lua) before it is put back. A payload whose field is no task ID, which no
+-- consumer can run, comes to rest as a dead letter.
 local delay, payload, state, entry, stream, dlq, meta, groups = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local now, grace_ms, cursor, count, wake_channel, shard = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
---@include clock digits place_of dead_by group_add put_ready tell
+--@include clock digits is_text place_of dead_by group_add put_ready tell
 
 local function balanced()
   local places = redis.call('HLEN', entry)
@@ -25,11 +26,11 @@ if cursor == '0' and balanced() then
 end
 now = clock(now)
 
-local function put_back_dead(id)
+local function put_back_dead(id, reason, error)
   local attempts = string.match(redis.call('HGET', state, id) or '', '^%d+') or '0'
   local grouped = group_add(groups, '', '', now)
-  local dead = redis.call('XADD', dlq, '*', 'id', id, 'reason', 'exhausted', 'kind', '',
-    'error', 'its dead letter had vanished from Redis and was put back', 'type', '', 'traceback', '',
+  local dead = redis.call('XADD', dlq, '*', 'id', id, 'reason', reason, 'kind', '',
+    'error', error, 'type', '', 'traceback', '',
     'attempts', attempts, 'at', digits(now), 'entry', '', 'consumer', '', 'key', '', 'grouped', grouped)
   redis.call('HSET', entry, id, 'dlq ' .. dead)
 end
@@ -44,7 +45,7 @@ local function repair(id)
     if redis.call('XRANGE', dlq, dead, dead)[1] then
       return 0
     end
-    put_back_dead(id)
+    put_back_dead(id, 'exhausted', 'its dead letter had vanished from Redis and was put back')
     return 1
   end
   local place = redis.call('HGET', entry, id) or ''
@@ -57,7 +58,11 @@ local function repair(id)
   elseif entry_id and held_until > now then
     return 0
   end
-  put_ready(stream, entry, id)
+  if id ~= '' and is_text(id) then
+    put_ready(stream, entry, id)
+  else
+    put_back_dead(id, 'invalid_payload', 'the field of this payload is no task ID')
+  end
   return 1
 end
 
