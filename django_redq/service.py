@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import re
@@ -16,9 +15,10 @@ from typing import Protocol
 
 from django_redq.broker import faults
 from django_redq.errors import ConfigurationError
+from django_redq.lines import get_logger
 from django_redq.task import NAME_RULE, is_name
 
-logger = logging.getLogger("django_redq.service")
+logger = get_logger("django_redq.service")
 
 FIRST_BACKOFF = 0.5
 MAX_BACKOFF = 3.0

@@ -13,12 +13,13 @@ Each is sent with ``sender=None`` and ``queue`` (str), ``task_id`` (str), and:
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from django.dispatch import Signal
 
-logger = logging.getLogger("django_redq.signals")
+from django_redq.lines import get_logger
+
+logger = get_logger("django_redq.signals")
 
 task_enqueued = Signal()
 task_started = Signal()

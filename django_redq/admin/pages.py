@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate
 
@@ -19,13 +18,14 @@ from django.utils.translation import gettext as _
 from django_redq.broker import faults
 from django_redq.broker.patience import within
 from django_redq.errors import ConfigurationError, RedqError, UnknownQueue
+from django_redq.lines import get_logger
 
 if TYPE_CHECKING:
     Admin = ModelAdmin[Any]
 else:
     Admin = ModelAdmin
 
-logger = logging.getLogger("django_redq.admin")
+logger = get_logger("django_redq.admin")
 
 PATIENCE = 4.0
 """Seconds that a page waits for Redis, so that it answers within 5 whatever Redis does."""

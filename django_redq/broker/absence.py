@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from django_redq.broker import faults
+from django_redq.lines import get_logger
 
-logger = logging.getLogger("django_redq.cluster")
+logger = get_logger("django_redq.cluster")
 
 INTERVAL = 0.5
 """Seconds between two rounds of questions at the least, twice that at the most."""

@@ -7,6 +7,8 @@ from typing import Self
 
 import redis
 
+from django_redq.lines import one_line
+
 REDIS_ERRORS: tuple[type[Exception], ...] = (
     redis.RedisError,
     redis.exceptions.RedisClusterException,
@@ -88,13 +90,14 @@ def is_cross_slot(error: BaseException) -> bool:
 def lacks_permission(error: BaseException) -> bool:
     """Whether the user of the connection may not do this."""
     return isinstance(error, redis.exceptions.NoPermissionError) or (
-        isinstance(error, redis.ResponseError) and "NOPERM" in str(error)
+        isinstance(error, redis.ResponseError)
+        and re.search("NOPERM|ACL failure", str(error)) is not None
     )
 
 
 def in_words(error: BaseException) -> str:
     """The error as one short line for a log."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return one_line(" ".join(f"{type(error).__name__}: {error}".split()), 299)
 
 
 def _says(error: redis.ResponseError, *words: str) -> bool:

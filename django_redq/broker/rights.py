@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 
 from django_redq.broker import faults
+from django_redq.lines import get_logger
 
-logger = logging.getLogger("django_redq.rights")
+logger = get_logger("django_redq.rights")
 
 _POLLING = "so consumers and schedulers poll instead of waking at once"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +11,9 @@ from typing import Any
 import redis
 
 from django_redq.broker import faults, rights
+from django_redq.lines import get_logger
 
-logger = logging.getLogger("django_redq.wakeups")
+logger = get_logger("django_redq.wakeups")
 
 _POLL = 1.0
 """Seconds that a read of the channel waits before it looks whether it is still wanted."""

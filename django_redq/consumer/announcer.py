@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -16,9 +15,10 @@ from django_redq.codec.records import from_ms
 from django_redq.consumer import database
 from django_redq.consumer.table import Held
 from django_redq.dead_letters import DeadLetter
+from django_redq.lines import get_logger
 from django_redq.outcome import Dead, RetryAt
 
-logger = logging.getLogger("django_redq.consumer")
+logger = get_logger("django_redq.consumer")
 
 Announcement = Callable[[], None]
 

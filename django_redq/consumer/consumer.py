@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,10 +16,11 @@ from django_redq.consumer.options import resolve
 from django_redq.consumer.recoverer import Recoverer
 from django_redq.consumer.renewer import Renewer
 from django_redq.errors import ConfigurationError
+from django_redq.lines import get_logger
 from django_redq.outcome import Release
 from django_redq.service import Outage
 
-logger = logging.getLogger("django_redq.consumer")
+logger = get_logger("django_redq.consumer")
 
 
 class Consumer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -10,7 +9,9 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.core.cache import caches
 from django.db import close_old_connections, connections, reset_queries
 
-logger = logging.getLogger("django_redq.consumer")
+from django_redq.lines import get_logger
+
+logger = get_logger("django_redq.consumer")
 
 
 @contextmanager

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import timedelta
 
 from django_redq.errors import Reject, Retry
+from django_redq.lines import get_logger
 from django_redq.outcome import Dead, Failure, Outcome, Reason, RetryAt
 from django_redq.retry import Exponential, RetryPolicy, seconds
 
-logger = logging.getLogger("django_redq.consumer")
+logger = get_logger("django_redq.consumer")
 
 MAX_DELAY = 10 * 365 * 24 * 3600.0
 """Seconds; a policy that asks for more gets this."""
@@ -43,7 +43,7 @@ def _asked_for(error: BaseException) -> float | None:
     try:
         return _bounded(error.delay)
     except (TypeError, ValueError, OverflowError):
-        logger.warning("Retry(delay=%.80r) is no delay; the retry policy decides", error.delay)
+        logger.warning("Retry(delay=%s) is no delay; the retry policy decides", error.delay)
         return None
 
 
@@ -52,7 +52,7 @@ def _ask(policy: RetryPolicy, attempt: int, error: BaseException) -> float | Non
         delay = policy(attempt, error)
         return None if delay is None else _bounded(delay)
     except BaseException:  # whatever it raises, the task must be settled
-        logger.exception("retry policy %r failed; the default policy decides", policy)
+        logger.exception("retry policy %s failed; the default policy decides", policy)
         return Exponential()(attempt, error)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import queue
 import threading
 from collections import deque
@@ -17,9 +16,10 @@ from django_redq.consumer.deadlines import Deadlines
 from django_redq.consumer.options import Options
 from django_redq.consumer.run import Run, prepare, run_in_thread, run_inline, run_on_loop
 from django_redq.consumer.table import Held
+from django_redq.lines import get_logger
 from django_redq.outcome import Keep, Outcome
 
-logger = logging.getLogger("django_redq.consumer")
+logger = get_logger("django_redq.consumer")
 
 CANCEL_TIMEOUT = 3.0
 """Seconds that cancelled async runs get to end."""

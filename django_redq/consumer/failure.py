@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 
+from django_redq.lines import text_of, traceback_of
 from django_redq.outcome import Failure
 
 MAX_TYPE = 256
@@ -22,8 +22,8 @@ def describe(error: BaseException, attempt: int) -> Failure:
     """What is kept of an exception: its type, message and the end of its traceback."""
     return Failure(
         exception_type=_start(_type_name(error), MAX_TYPE),
-        error=_start(_message(error), MAX_ERROR),
-        traceback=_end(_traceback(error), MAX_TRACEBACK),
+        error=_start(text_of(error), MAX_ERROR),
+        traceback=_end(traceback_of(error), MAX_TRACEBACK),
         attempt=attempt,
         at=int(time.time() * 1000),
     )
@@ -40,30 +40,10 @@ def appended(earlier: Sequence[Failure], latest: Failure) -> list[Failure]:
     return [*cut[-(KEPT_FAILURES - 1) :], latest]
 
 
-def one_line(text: str, limit: int = 200) -> str:
-    """Text as it may stand in a log line: no line break, no control character, not too long."""
-    shown = "".join(char if char.isprintable() else " " for char in text[: limit + 1])
-    return shown if len(text) <= limit else shown[:limit] + "…"
-
-
 def _type_name(error: BaseException) -> str:
     kind = type(error)
     name = kind.__qualname__
     return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except BaseException as fault:  # noqa: BLE001 - the text of a failure must not be one
-        return f"<its message could not be read: {type(fault).__name__}>"
-
-
-def _traceback(error: BaseException) -> str:
-    try:
-        return "".join(traceback.format_exception(error))
-    except BaseException as fault:  # noqa: BLE001 - the text of a failure must not be one
-        return f"<its traceback could not be read: {type(fault).__name__}>"
 
 
 def _start(text: str, limit: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,9 @@ from django_redq.broker.delivery import Delivery, FetchItem
 from django_redq.broker.sync import Broker
 from django_redq.consumer.options import Options
 from django_redq.consumer.table import Table, process_is_empty
+from django_redq.lines import get_logger
 
-logger = logging.getLogger("django_redq.consumer")
+logger = get_logger("django_redq.consumer")
 
 AWAY_PAUSE = 1.0
 """Seconds before a shard whose node is away is asked again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,15 +15,15 @@ from django_redq.broker.sync import Broker
 from django_redq.codec import decode_failures, encode_failures
 from django_redq.consumer import failure
 from django_redq.consumer.announcer import Announcer
-from django_redq.consumer.failure import one_line
 from django_redq.consumer.options import Options
 from django_redq.consumer.run import allowed_attempts, identify
 from django_redq.consumer.settler import letter_of
 from django_redq.consumer.table import GATE, Held, Table
+from django_redq.lines import get_logger
 from django_redq.outcome import Dead, Failure, Reason
 from django_redq.service import Loop, Outage
 
-logger = logging.getLogger("django_redq.consumer")
+logger = get_logger("django_redq.consumer")
 
 
 class Recoverer(Loop):
@@ -188,8 +187,8 @@ class Recoverer(Loop):
         logger.info(
             "%s/%s taken over from %s, which lost it in attempt %d%s",
             shard.queue,
-            one_line(row.delivery.task_id),
-            one_line(row.owner),
+            row.delivery.task_id,
+            row.owner,
             row.delivery.attempt,
             "; its last attempt will run alone" if consumer == SUSPECTS_CONSUMER else "",
         )
@@ -217,7 +216,7 @@ class Recoverer(Loop):
         settled, held.letter_id = self._broker.run(call)
         if settled is not Settled.DONE:
             return False
-        logger.error("%s/%s is dead: %s", shard.queue, one_line(one.task_id), outcome.failure.error)
+        logger.error("%s/%s is dead: %s", shard.queue, one.task_id, outcome.failure.error)
         self._announcer.settled(held)
         return True
 

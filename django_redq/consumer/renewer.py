@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -10,12 +9,12 @@ from collections.abc import Callable, Iterator
 from django_redq.broker import calls, faults
 from django_redq.broker.calls import Call, Renewed, Shard
 from django_redq.broker.sync import Broker
-from django_redq.consumer.failure import one_line
 from django_redq.consumer.options import Options
 from django_redq.consumer.table import Held, Table
+from django_redq.lines import get_logger
 from django_redq.service import Loop, Outage
 
-logger = logging.getLogger("django_redq.consumer")
+logger = get_logger("django_redq.consumer")
 
 
 class Renewer(Loop):
@@ -103,6 +102,6 @@ class Renewer(Loop):
         logger.info(
             "%s/%s is not held any more: %s",
             held.delivery.queue,
-            one_line(held.delivery.task_id),
+            held.delivery.task_id,
             "another consumer has it" if answer is Renewed.LOST else "it was removed from Redis",
         )

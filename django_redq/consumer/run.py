@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import logging
 from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +19,13 @@ from django_redq.consumer.deadlines import Deadline, Deadlines
 from django_redq.consumer.decide import decide
 from django_redq.consumer.table import Held
 from django_redq.errors import ConfigurationError, HandlerTimeout, InvalidPayload, UnknownKind
+from django_redq.lines import get_logger
 from django_redq.outcome import Dead, Done, Drop, Failure, Keep, Outcome, Reason
 from django_redq.registry import Registration
 from django_redq.retry import RetryPolicy
 from django_redq.task import Task
 
-logger = logging.getLogger("django_redq.consumer")
+logger = get_logger("django_redq.consumer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,9 @@ def _after_trouble(run: Run, outcome: Outcome | None, error: BaseException) -> O
     if outcome is None:
         return _failed(run, error)
     # The handler has done its work: to run it again would do that twice.
-    logger.warning("cleaning up after %s failed: %r", run.handler.path, error)
+    logger.warning(
+        "cleaning up after %s failed: %s: %s", run.handler.path, type(error).__name__, error
+    )
     return outcome
 
 

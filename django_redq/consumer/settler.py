@@ -13,13 +13,14 @@ from django_redq.broker.calls import Call, Letter, Settled, Shard
 from django_redq.broker.state import State
 from django_redq.codec import decode_failures, encode_failures
 from django_redq.consumer.announcer import Announcer
-from django_redq.consumer.failure import appended, one_line
+from django_redq.consumer.failure import appended
 from django_redq.consumer.options import Options
 from django_redq.consumer.table import Held, Place, Table
 from django_redq.errors import StaleDelivery
+from django_redq.lines import get_logger, one_line
 from django_redq.outcome import Dead, Done, Drop, Failure, Keep, Release, RetryAt
 
-logger = logging.getLogger("django_redq.consumer")
+logger = get_logger("django_redq.consumer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ class Settler:
                 continue
             self._told_left.append(one.place)
             why = outcome.why if isinstance(outcome, Keep) else ""
-            logger.warning("%s/%s is left pending: %s", one.queue, one_line(one.task_id), why)
+            logger.warning("%s/%s is left pending: %s", one.queue, one.task_id, why)
 
     def _let_go(self, group: Sequence[Held]) -> None:
         for held in group:
@@ -174,7 +175,7 @@ class Settler:
 
     def _stale(self, held: Held) -> None:
         self.counts["stale"] += 1
-        logger.info("%s", StaleDelivery(held.delivery.queue, one_line(held.delivery.task_id)))
+        logger.info("%s", StaleDelivery(held.delivery.queue, held.delivery.task_id))
 
     def _settled(self, held: Held) -> None:
         outcome = held.outcome
@@ -193,7 +194,7 @@ def log_failure(held: Held, failure: Failure, what_next: str) -> None:
         logging.ERROR if isinstance(held.outcome, Dead) else logging.WARNING,
         "%s/%s attempt %d failed, %s: %s: %s",
         one.queue,
-        one_line(one.task_id),
+        one.task_id,
         failure.attempt,
         what_next,
         failure.exception_type,

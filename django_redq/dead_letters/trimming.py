@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 from django_redq.broker import calls
@@ -11,8 +10,9 @@ from django_redq.broker.dead_walk import Bounds, Filters, Place, Walk, bounds
 from django_redq.broker.sync import Broker, shards_for
 from django_redq.conf import QueueConfig
 from django_redq.dead_letters import steps
+from django_redq.lines import get_logger
 
-logger = logging.getLogger("django_redq.dead_letters")
+logger = get_logger("django_redq.dead_letters")
 
 
 def trim(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 
 from django_redq.broker import faults
+from django_redq.lines import get_logger
 from django_redq.queue import Queue
 from django_redq.queue_stats import QueueStats
 
-logger = logging.getLogger("django_redq.command")
+logger = get_logger("django_redq.command")
 
 
 class Burst:

@@ -21,10 +21,11 @@ from django.core.management.base import CommandError
 from django.utils.autoreload import StatReloader, autoreload_started
 
 from django_redq.keeper import Kept
+from django_redq.lines import get_logger
 from django_redq.management.serving import exit_at_once
 from django_redq.service import os_signals
 
-logger = logging.getLogger("django_redq.command")
+logger = get_logger("django_redq.command")
 
 
 @dataclass(frozen=True)

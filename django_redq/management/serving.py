@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -11,9 +10,10 @@ from queue import Empty, SimpleQueue
 from django_redq.broker import faults, health, rights
 from django_redq.broker.sync import Broker, get_broker
 from django_redq.errors import ConfigurationError
+from django_redq.lines import get_logger
 from django_redq.service import Service, os_signals
 
-logger = logging.getLogger("django_redq.command")
+logger = get_logger("django_redq.command")
 
 LOOK_INTERVAL = 0.25
 """Seconds between looks whether the work is done, or the service has ended by itself."""

@@ -8,7 +8,6 @@ at one level of savepoints share a batch, and the first of their hooks sends it 
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -18,10 +17,11 @@ from django.db.transaction import TransactionManagementError
 
 from django_redq.conf.rules import show
 from django_redq.errors import EnqueueFailed, InvalidArgument
+from django_redq.lines import get_logger
 from django_redq.producer.arguments import Prepared
 from django_redq.producer.sending import send
 
-logger = logging.getLogger("django_redq.producer")
+logger = get_logger("django_redq.producer")
 
 Level = tuple[str | None, ...]
 """The savepoints that are open, outermost first."""

@@ -16,9 +16,10 @@ from django_redq.broker.sync import Broker, shards_for
 from django_redq.conf import QueueConfig
 from django_redq.dead_letters.bulk import Bulk, BulkAction, BulkState
 from django_redq.dead_letters.bulk_record import Definition, bulk_of, decode
+from django_redq.lines import get_logger
 from django_redq.scheduler.leases import Leases
 
-logger = logging.getLogger("django_redq.scheduler")
+logger = get_logger("django_redq.scheduler")
 
 TURN = 0.03
 """Seconds after which a turn ends. Its steps go out one by one, for those that share a round trip block

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,11 +11,12 @@ from django_redq.broker.calls import Call, Repair, Shard
 from django_redq.broker.sync import Broker
 from django_redq.conf import QueueConfig
 from django_redq.dead_letters import trim
+from django_redq.lines import get_logger
 from django_redq.scheduler.bulk import BulkCarrier
 from django_redq.scheduler.leases import Leases
 from django_redq.service import Loop, Outage
 
-logger = logging.getLogger("django_redq.scheduler")
+logger = get_logger("django_redq.scheduler")
 
 STEP_INTERVAL = 1.0
 BUSY_INTERVAL = 0.05

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,11 +14,12 @@ from django_redq.broker.sync import Broker, get_broker, shards_for
 from django_redq.broker.wakeups import WakeListener
 from django_redq.conf import QueueConfig, SchedulerConfig, override_scheduler
 from django_redq.errors import ConfigurationError
+from django_redq.lines import get_logger
 from django_redq.scheduler.janitor import Janitor
 from django_redq.scheduler.leases import Leases
 from django_redq.service import Loop, Outage, unique_name
 
-logger = logging.getLogger("django_redq.scheduler")
+logger = get_logger("django_redq.scheduler")
 
 MAX_CALLS = 64
 """Promotions that go out in one round trip."""

@@ -13,7 +13,6 @@ from django_redq.consumer.failure import (
     appended,
     describe,
     in_words,
-    one_line,
 )
 
 BOUND = 16 * 1024
@@ -151,13 +150,3 @@ def test_of_earlier_failures_the_last_few_are_kept_cut_short():
     assert [one.attempt for one in failures] == list(range(25 - KEPT_FAILURES, 25))
     assert all(len(one.error) == KEPT_ERROR and not one.traceback for one in failures[:-1])
     assert len(failures[-1].error) == 2_000
-
-
-def test_one_line_has_no_line_break_and_no_control_character():
-    assert one_line("a\nb\tc\x1b[0m") == "a b c [0m"
-    assert one_line("\u2028\u202e") == "  "
-
-
-def test_one_line_is_cut():
-    assert one_line("x" * 300) == "x" * 200 + "…"
-    assert one_line("x" * 200) == "x" * 200
