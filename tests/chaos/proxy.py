@@ -8,10 +8,12 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
+from django_redq.broker import aio, sync
+from django_redq.broker.calls import Call
 from django_redq.broker.scripts import script, script_names
 from django_redq.devserver import HOST
 from tests.engine import Engine
@@ -69,12 +71,13 @@ class Proxy:
         self._wires: list[_Wire] = []
         self._lock = threading.Lock()
         self._wanted: bytes | None = None
-        self._closes = True
         self._is_lost = False
         self._flowing = threading.Event()
         self._flowing.set()
         self._asked: Counter[str] = Counter()
         self._names = {script(name).sha.encode(): name for name in script_names()}
+        self.closes = True
+        """Whether a connection goes with the reply; else it is open, and says nothing any more."""
         self.connections = 0
         """How many it has taken."""
         self.lost = threading.Semaphore(0)
@@ -102,15 +105,10 @@ class Proxy:
         with self._lock:
             return self._asked.copy()
 
-    def lose_reply_of(self, name: str, *, close: bool = True) -> None:
-        """Loses the reply of the next call of this script.
-
-        Args:
-            name: of the script.
-            close: and the connection with it; else it is open, and says nothing any more.
-        """
+    def lose_reply_of(self, name: str) -> None:
+        """Loses the reply of the next call of this script."""
         with self._lock:
-            self._wanted, self._closes, self._is_lost = script(name).sha.encode(), close, False
+            self._wanted, self._is_lost = script(name).sha.encode(), False
 
     def wait_lost(self) -> None:
         """Waits until that has happened."""
@@ -123,6 +121,11 @@ class Proxy:
     def speak(self) -> None:
         """Passes on what was held back, and what comes."""
         self._flowing.set()
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether it has lost a reply, and all that it was told to."""
+        return self._is_lost and self._wanted is None
 
     def wait_flowing(self) -> None:
         self._flowing.wait()
@@ -142,7 +145,7 @@ class Proxy:
         if not self._is_lost:
             self._is_lost = True
             self.lost.release()
-        return self._closes
+        return self.closes
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -171,6 +174,29 @@ def through_proxy(engine: Engine) -> Iterator[Proxy]:
 def proxied(engine: Engine) -> Iterator[Proxy]:
     """A proxy before the shared server."""
     yield from through_proxy(engine)
+
+
+@pytest.fixture(params=["closed", pytest.param("swallowed", marks=pytest.mark.long)])
+def losing(
+    engine: Engine, proxied: Proxy, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Proxy]:
+    """A proxy that loses replies, with the connection or without, and lets nobody send again in secret."""
+    proxied.closes = request.param == "closed"
+    engine.through(proxied.url, socket_timeout=0.5)
+    sent: Counter[str] = Counter()
+    build = sync.command_of
+
+    def command_of(call: Call[Any]) -> tuple[Any, ...]:
+        sent[call.script] += 1
+        return build(call)
+
+    monkeypatch.setattr(sync, "command_of", command_of)
+    monkeypatch.setattr(aio, "command_of", command_of)
+    yield proxied
+    arrived = proxied.asked
+    # What could not connect was sent, and did not arrive.
+    assert {name: n for name, n in arrived.items() if n > sent[name]} == {}
+    assert proxied.has_lost
 
 
 @pytest.fixture
