@@ -55,7 +55,7 @@ def check_layout(queue: QueueConfig, stands: operator_calls.Declared) -> None:
     found = (stands.layout, stands.shards, stands.group)
     names = ("layout version", "SHARDS", "GROUP")
     faults_found = [
-        f"queue {queue.name!r}: its {name} is {mine!r} here and {theirs!r} in Redis. "
+        f"queue {queue.name!r}: its {name} is {mine!r} here and {theirs!r:.80} in Redis. "
         "Set it back, or drain the queue and delete its keys before changing it"
         for name, mine, theirs in zip(names, wanted, found, strict=True)
         if mine != theirs

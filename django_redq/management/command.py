@@ -19,6 +19,7 @@ from django_redq.broker import faults
 from django_redq.broker.alias import resolve
 from django_redq.conf import get_config
 from django_redq.errors import RedqError
+from django_redq.management.output import Screen
 
 LEVELS = {0: logging.WARNING, 1: logging.INFO}
 """What ``-v`` lets through; beyond that, DEBUG."""
@@ -39,7 +40,16 @@ class RedqCommand(BaseCommand):
         kwargs.setdefault("formatter_class", RawDescriptionHelpFormatter)
         return super().create_parser(prog_name, subcommand, **kwargs)
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.stdout = Screen(options.get("stdout") or sys.stdout)
+        self.stderr = Screen(options.get("stderr") or sys.stderr)
+        self.stderr.style_func = self.style.ERROR
+
     def execute(self, *args: Any, **options: Any) -> str | None:
+        for name in ("stdout", "stderr"):
+            if (out := options.pop(name, None)) is not None:
+                setattr(self, name, Screen(out))
         log_to_stderr(options["verbosity"])
         with told():
             return super().execute(*args, **options)

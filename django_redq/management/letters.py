@@ -9,7 +9,7 @@ from django_redq.management.output import as_json, one_line, printable, table
 
 
 def name_of(letter: DeadLetter | ReplayResult) -> str:
-    return letter.task_id or f"entry {letter.entry_id} of shard {letter.shard}"
+    return one_line(letter.task_id, 256) or f"entry {letter.entry_id} of shard {letter.shard}"
 
 
 def line_of(letter: DeadLetter) -> str:
@@ -20,7 +20,7 @@ def line_of(letter: DeadLetter) -> str:
     said = f"{letter.exception_type}: {letter.error}".removeprefix(": ")
     name = "" if letter.replayable else f"  --entry-id {letter.entry_id} --shard {letter.shard}"
     about = one_line(", ".join(filter(None, facts)))
-    return f"{at}  {letter.task_id or '-'}  {about}  {one_line(said)}{name}"
+    return f"{at}  {one_line(letter.task_id, 256) or '-'}  {about}  {one_line(said)}{name}"
 
 
 def lines_of(letter: DeadLetter) -> Iterator[str]:

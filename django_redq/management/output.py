@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
@@ -82,6 +82,21 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     ]
 
 
+class Screen(OutputWrapper):
+    """A command's output, that text from Redis cannot take over: what :func:`printable` leaves of it.
+
+    Only a style and the ``ending``, which are ours, may steer the terminal.
+    """
+
+    def write(  # type: ignore[override] # Django's own
+        self,
+        msg: str = "",
+        style_func: Callable[[str], str] | None = None,
+        ending: str | None = None,
+    ) -> None:
+        super().write(printable(msg), style_func, ending)
+
+
 class Progress:
     """Tells how far long work is: in place on a terminal, else a line now and then.
 
@@ -102,7 +117,7 @@ class Progress:
     def __call__(self, done: int) -> None:
         if self._out.isatty():
             self._open = True
-            self._out.write(f"\r{done:,} {self._what}", ending="")
+            self._out.write(f"{done:,} {self._what}", ending="\r")
             self._out.flush()
         elif done - self._said >= self.EVERY:
             self._said = done

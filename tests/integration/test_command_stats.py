@@ -30,10 +30,6 @@ def test_the_table_has_a_line_a_queue(redq: Redq, engine: Engine) -> None:
     shown = redq.manage("redq_stats")
 
     assert (shown.returncode, shown.stderr) == (0, "")
-    fit, unseen = shown.stdout.splitlines()
-    assert fit.endswith(" is as it should be, as far as seen")
-    assert unseen.startswith("not looked at: the server's version, ")
-    assert "(NoPermissionError: " in unseen
     head, *lines = shown.stdout.splitlines()
     rows = lines[:3]
     assert " ".join(head.split()) == (

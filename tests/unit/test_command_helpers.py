@@ -195,7 +195,7 @@ def test_progress_stays_on_one_line_of_a_terminal() -> None:
         progress(done)
     progress.close()
 
-    assert out.getvalue() == "\r500 removed\r1,000 removed\r1,500 removed\n"
+    assert out.getvalue() == "500 removed\r1,000 removed\r1,500 removed\r\n"
 
 
 def test_progress_is_a_line_now_and_then_elsewhere() -> None:

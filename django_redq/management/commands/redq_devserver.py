@@ -105,7 +105,8 @@ class Command(RedqCommand):
             event = events.get()
             match event:
                 case Line(name, text):
-                    self.stdout.write(f"{self.style.SQL_KEYWORD(f'{name:<{width}} |')} {text}")
+                    self.stdout.write(f"{name:<{width}} |", self.style.SQL_KEYWORD, ending=" ")
+                    self.stdout.write(text)
                     continue
                 case Ended(name, _):
                     running.pop(name, None)

@@ -158,7 +158,7 @@ class Command(OperatorCommand):
             return
         for result in results:
             at = result.run_at.isoformat(sep=" ", timespec="seconds") if result.run_at else ""
-            self.stdout.write(f"{result.task_id} replayed, due {at}")
+            self.stdout.write(f"{name_of(result)} replayed, due {at}")
 
     def _discard(self, letters: DeadLetterQueue, options: dict[str, Any]) -> None:
         if not options["task_ids"] and options["entry_id"] is None:

@@ -118,7 +118,10 @@ def _line_of(task: TaskRow) -> str:
     ]
     when = "-" if moment is None else moment.isoformat(sep=" ", timespec="seconds")
     return "  ".join(
-        filter(None, [when, task.task_id or "-", one_line(", ".join(filter(None, facts)))])
+        filter(
+            None,
+            [when, one_line(task.task_id or "-", 256), one_line(", ".join(filter(None, facts)))],
+        )
     )
 
 

@@ -15,7 +15,7 @@ from django_redq.broker.sync import get_broker
 from django_redq.errors import ConfigurationError
 from django_redq.management.command import OperatorCommand, queue_names, seconds, where
 from django_redq.management.consumers import consumer_rows
-from django_redq.management.output import as_json, duration, table
+from django_redq.management.output import as_json, duration, one_line, table
 from django_redq.management.serving import exit_at_once
 from django_redq.queue import Queue
 from django_redq.queue_stats import QueueStats
@@ -93,7 +93,8 @@ class Command(OperatorCommand):
                     shown = _shown(queues, options)
                 except faults.REDIS_ERRORS as error:
                     shown = f"{where()}: {faults.in_words(error)}"
-                self.stdout.write(clear + shown)
+                self.stdout.write(ending=clear)
+                self.stdout.write(shown)
                 self.stdout.flush()
                 with suppress(Empty):
                     signals.get(timeout=options["interval"])
@@ -170,7 +171,14 @@ def _details(stats: QueueStats) -> Iterator[str]:
     yield from table(
         (f"shards of {stats.queue}", "scheduled", "ready", "running", "dead", "scheduler"),
         [
-            (one.shard, one.scheduled, one.ready, one.running, one.dead, one.lease_holder or "none")
+            (
+                one.shard,
+                one.scheduled,
+                one.ready,
+                one.running,
+                one.dead,
+                one_line(one.lease_holder or "none"),
+            )
             for one in stats.shards
         ],
     )
