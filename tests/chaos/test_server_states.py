@@ -15,9 +15,6 @@ from django_redq.errors import Reject
 from django_redq.handlers import handler
 from tests.harness import PATIENCE, connect, until
 
-figures = logging.getLogger("tests.figures")
-"""Shown with --log-cli-level=INFO."""
-
 RECOVERY = 10.0
 """Seconds within which work goes on once Redis is well again."""
 NOBODY = ("127.0.0.1", 1)
@@ -200,7 +197,7 @@ def loops_of(consumer, scheduler):
     [*QUICK, *(pytest.param(one, marks=pytest.mark.long) for one in LONG)],
     ids=lambda state: state.__name__,
 )
-def test_work_goes_on_after(own_engine, own_proxied, work, caplog, state):
+def test_work_goes_on_after(own_engine, own_proxied, work, caplog, figures, state):
     caplog.set_level(logging.INFO, "django_redq")
     engine, proxy = own_engine, own_proxied
     engine.configure(CONCURRENCY=5, PENDING_MIN_IDLE=2, RETRY={"POLICY": "fixed", "INTERVAL": 0.05})
@@ -219,8 +216,8 @@ def test_work_goes_on_after(own_engine, own_proxied, work, caplog, state):
         asked, connections = proxy.asked - asked, proxy.connections - connections
     back = time.monotonic()
     until(lambda: consumer.counts.get("Done", 0) == 4, RECOVERY)
-    figures.info("%s: work went on after %.1f s", state.__name__, time.monotonic() - back)
-    figures.info("in %.1f s: %s, %s, %d connections", lasted, tries, dict(asked), connections)
+    figures(f"work went on {time.monotonic() - back:.1f} s after {state.__name__} was over")
+    figures(f"tries in {lasted:.1f} s: {tries}, {connections} connections")
 
     del asked["heads"]  # which is allowed, and asked for at each tick
     assert all(times <= 2 * lasted + 3 for times in (*tries.values(), *asked.values()))
