@@ -271,6 +271,42 @@ def test_repair_goes_on_where_it_is_told_to_though_the_shard_is_balanced_by_now(
     assert here.changes(before) == []
 
 
+def looks(here: Here, now: int = NOW) -> int:
+    """How many pages a walk takes, to its end."""
+
+    def pages() -> int:
+        return int(here.client.info("commandstats").get("cmdstat_hscan", {"calls": 0})["calls"])
+
+    before, step = pages(), repair(here, now=str(now))
+    while step.cursor != "0":
+        step = repair(here, step.cursor, str(now))
+    return pages() - before
+
+
+def test_repair_looks_once_at_what_stays_odd(here: Here) -> None:
+    here.seed(*(Scheduled(f"t{number}") for number in range(1000)))
+    here.client.xadd(here.keys.dlq, {"a": "stranger's"})
+
+    assert looks(here) > 10
+    assert looks(here) == 0
+
+    here.client.hset(here.keys.payload, "lost", record("lost"))
+    assert looks(here) > 10
+    assert here.client.hexists(here.keys.entry, "lost")
+    # By as much as before.
+    assert looks(here, NOW + 599_999) == 0
+    assert looks(here, NOW + 600_000) > 10
+
+
+def test_repair_that_waits_for_a_holder_has_not_looked_in_vain(here: Here) -> None:
+    here.seed(Running("t", "2-1"))
+    here.client.xdel(here.keys.stream, "2-1")
+    for now in (NOW, NOW + GRACE - 1):
+        assert repair(here, now=str(now)) == NOTHING
+
+    assert repair(here, now=str(NOW + GRACE)) == Repair("0", 1)
+
+
 def test_repair_counts_the_grace_from_redis_own_clock(here: Here) -> None:
     here.seed(Running("t", "2-1"))
     here.client.xdel(here.keys.stream, "2-1")
