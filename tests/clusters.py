@@ -202,6 +202,16 @@ class Watched:
                 return next(one for one in self.servers if one.port == int(port))
         raise AssertionError("no Sentinel lives")
 
+    def fail_over(self) -> None:
+        """Has the Sentinels change the master, which lives on as a replica."""
+        client = self._stack.enter_context(connect(self.sentinels[0].url))
+        client.execute_command("SENTINEL", "FAILOVER", self.SERVICE)
+
+    def role_of(self, server: DevServer) -> bytes:
+        """``master`` or ``slave``, as it sees itself."""
+        client = self._stack.enter_context(connect(server.url))
+        return bytes(client.execute_command("ROLE")[0])
+
     def stop(self) -> None:
         """Ends all of them."""
         self._stack.close()

@@ -9,10 +9,9 @@ import time
 import pytest
 
 from django_redq.broker import faults
-from django_redq.broker.keys import shard_of
 from django_redq.devserver import DevServer
 from django_redq.handlers import handler
-from django_redq.queue import Queue
+from tests.chaos.steady import Work
 from tests.harness import PATIENCE, until
 
 QUICK = {
@@ -24,46 +23,6 @@ QUICK = {
 }
 SHARDS = QUICK["SHARDS"]
 ALL = set(range(SHARDS))
-
-
-class Work:
-    """What the handler ran, and a producer that goes on, whatever is refused."""
-
-    def __init__(self, engine):
-        self.engine = engine
-        self.accepted = {}
-        """Task ID -> when."""
-        self.runs = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._produce)
-
-        @handler("default")
-        def work(task):
-            self.runs.append(task.id)
-
-        self._thread.start()
-
-    def stop(self):
-        self._stop.set()
-        self._thread.join()
-
-    def served(self, since):
-        """The shards of which a task was done that was accepted after this moment."""
-        accepted = self.accepted.copy()
-        return {shard_of(one, SHARDS) for one in set(self.runs) if accepted.get(one, 0) >= since}
-
-    def missing(self):
-        return set(self.accepted) - set(self.runs)
-
-    def _produce(self):
-        number = 0
-        while not self._stop.wait(0.005):
-            number += 1
-            try:
-                task_id = self.engine.enqueue(delay=0.2 if number % 3 == 0 else None)
-            except faults.REDIS_ERRORS:
-                continue
-            self.accepted[task_id] = time.monotonic()
 
 
 @pytest.fixture
@@ -79,18 +38,9 @@ def shards_of(engine, node):
     return {n for n in range(SHARDS) if owner_of(engine.key("meta", shard=n)) is node}
 
 
-def settle_accounts(engine, work, at_risk=frozenset()):
-    """All that was accepted is done, but for what Redis itself had no time to copy; how many those are."""
-    work.stop()
-    until(lambda: work.missing() <= at_risk)
-    lost = work.missing()
-    queue = Queue("default")
-    until(lambda: (stats := queue.stats()).scheduled == stats.ready == stats.running == 0)
-    assert queue.stats().dead == 0
-    return lost
-
-
-@pytest.mark.parametrize("blow", [DevServer.kill, DevServer.pause])
+@pytest.mark.parametrize(
+    "blow", [DevServer.kill, pytest.param(DevServer.pause, marks=pytest.mark.long)]
+)
 def test_a_master_is_gone(cluster_engine, work, blow, figures, caplog):
     caplog.set_level(logging.INFO, "django_redq.cluster")
     engine, cluster = cluster_engine, cluster_engine.redq.cluster
@@ -113,15 +63,9 @@ def test_a_master_is_gone(cluster_engine, work, blow, figures, caplog):
     if blow is DevServer.pause:
         node.resume()  # It learns that another has its place.
         assert node not in {cluster.owner_of(engine.key("meta", shard=n)) for n in hit}
-    at_risk = {
-        one
-        for one, moment in work.accepted.items()
-        if shard_of(one, SHARDS) in hit and struck - 1 < moment < struck
-    }
-    lost = settle_accounts(engine, work, at_risk)
+    lost = work.settle_accounts(work.uncopied(struck, hit))
     figures(
-        f"{len(work.accepted)} accepted, {len(lost)} lost by Redis, {len(work.runs)} runs; the other "
-        f"shards went on after {others:.1f} s, all after {everything:.1f} s"
+        f"others went on after {others:.1f} s, all after {everything:.1f} s; {work.figures(lost)}"
     )
     assert ["is away" in text for text in told] == [True, False]
 
@@ -141,9 +85,10 @@ def test_a_slot_moves_under_a_running_consumer(cluster_engine, work, figures):
     until(lambda: work.served(moved) == ALL)
     figures(f"moved in {moved - begun:.1f} s, all went on {time.monotonic() - moved:.1f} s later")
     assert cluster.owner_of(key) is target
-    assert settle_accounts(engine, work) == set()
+    assert work.settle_accounts() == 0
 
 
+@pytest.mark.long
 def test_a_cluster_that_is_away_at_the_start_is_waited_for(cluster_engine):
     engine, cluster = cluster_engine, cluster_engine.redq.cluster
     engine.configure(**QUICK)
