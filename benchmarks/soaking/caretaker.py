@@ -55,7 +55,7 @@ class Caretaker:
         self._replay(dead, [letter for letter in letters if letter.kind != "hopeless"])
 
     def _replay(self, dead: DeadLetterQueue, letters: list[DeadLetter]) -> None:
-        if len(letters) > FEW and not self._bulks:
+        if len(letters) > FEW and all(one is not dead for one, _ in self._bulks):
             bulk = dead.start_replay(spread=self._dice.choice([None, 2]), kind="doomed")
             self._bulks.append((dead, bulk.id))
             return

@@ -179,6 +179,7 @@ class Consumer:
         renewer.start()
         try:
             handled = recoverer.recover()
+            recoverer.wait_for_none()
             while engine.table.has_finished:
                 engine.settle()
             return handled

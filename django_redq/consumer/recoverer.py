@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from django_redq.broker import calls, faults
@@ -15,8 +16,9 @@ from django_redq.broker.sync import Broker
 from django_redq.codec import decode_failures, encode_failures
 from django_redq.consumer import failure
 from django_redq.consumer.announcer import Announcer
+from django_redq.consumer.deeds import Deed, allowed_for, deed_for
 from django_redq.consumer.options import Options
-from django_redq.consumer.run import allowed_attempts, identify
+from django_redq.consumer.run import identify
 from django_redq.consumer.settler import letter_of
 from django_redq.consumer.table import GATE, Held, Table
 from django_redq.lines import get_logger
@@ -28,6 +30,9 @@ logger = get_logger("django_redq.consumer")
 
 class Recoverer(Loop):
     """Every RECOVERY_INTERVAL follows the pending entries of every shard to their end.
+
+    A round takes RECOVERY_COUNT of a shard at most, so that none waits long for another. Where it left
+    some, the next one follows at once; and what it has no slot for is taken as slots become free.
 
     Args:
         submit: runs what was claimed.
@@ -53,16 +58,35 @@ class Recoverer(Loop):
         self._announcer = announcer
         self._submit = submit
         self._on_orphan = on_orphan
+        table.on_room = self.wake
         self._not_before = 0.0
+        self._next_round = 0.0
+        self._to_the_end = True
+        self._rotation = deque(options.shards)
+        self._waiting: deque[tuple[Shard, PendingRow]] = deque()
+        """Seen, and left for want of a slot. Claims are fenced: no harm if others were faster."""
+        self._is_behind = False
+        """Whether a shard had more in the last round than was dealt with."""
         self._bad: set[Shard] = set()
 
     def step(self) -> float:
-        """One round."""
-        held_off = self._not_before - time.monotonic()
-        if held_off > 0:
-            return held_off
-        self.recover()
-        return self._options.recovery_interval
+        """What is waiting, or one round; seconds until the next."""
+        now = time.monotonic()
+        if self._not_before > now:
+            self.wait_for_none()
+            return self._not_before - now
+        is_due = now >= self._next_round
+        if self._waiting and not is_due:
+            self._take_waiting()
+        elif is_due or self._is_behind:
+            if is_due:
+                self._next_round = now + self._options.recovery_interval
+            handled = self.recover() if is_due else self._round(to_the_end=False)
+            self._is_behind = self._is_behind and (handled > 0 or bool(self._waiting))
+        if self._is_behind and not self._waiting:
+            return 0.0
+        # The table wakes it when there is a slot for what is waiting.
+        return max(self._next_round - time.monotonic(), 0.01)
 
     def on_failure(self) -> None:
         """The failed round trip may have claimed something all the same."""
@@ -72,10 +96,24 @@ class Recoverer(Loop):
         """Recovers nothing for one PENDING_MIN_IDLE: live owners may be late with their renewals."""
         longest = max(queue.pending_min_idle for queue in self._options.queues.values())
         self._not_before = time.monotonic() + longest
+        self.wake()
 
     def recover(self) -> int:
         """Goes through every shard once; how many tasks were taken over, parked or buried."""
-        return sum(self._recover_if_well(shard) for shard in self._options.shards)
+        return self._round(to_the_end=True)
+
+    def _round(self, *, to_the_end: bool) -> int:
+        """One round; where there is no slot it ends, or goes on for the sake of what needs none."""
+        self.wait_for_none()
+        self._to_the_end = to_the_end
+        self._is_behind = False
+        self._rotation.rotate(-1)
+        return sum(self._recover_if_well(shard) for shard in [*self._rotation])
+
+    def wait_for_none(self) -> None:
+        """Gives up what was left for want of a slot, until the next round."""
+        self._waiting.clear()
+        self._table.await_none()
 
     def _recover_if_well(self, shard: Shard) -> int:
         try:
@@ -104,36 +142,44 @@ class Recoverer(Loop):
         min_idle_ms, left = int(queue.pending_min_idle * 1000), queue.recovery_count
         cursor: str | None = "-"
         handled = 0
-        while cursor is not None and handled < left and not self._stopping.is_set():
+        while cursor is not None and handled < left and self._goes_on:
             page: PendingPage = self._broker.run(
                 calls.pending_page(
                     shard, min_idle_ms=min_idle_ms, start=cursor, limit=left - handled
                 )
             )
-            for row in page.rows:
-                handled += self._handle(shard, row, min_idle_ms)
+            handled += self._handle(shard, page.rows, min_idle_ms)
             cursor = page.cursor
+        self._is_behind = self._is_behind or cursor is not None
         return handled
 
-    def _handle(self, shard: Shard, row: PendingRow, min_idle_ms: int) -> bool:
-        one, queue = row.delivery, self._options.queues[shard.queue]
-        stands_for_none = not row.in_stream or not one.task_id or one.what == "second"
-        if not stands_for_none and one.record is None and queue.missing_payload == "keep_pending":
-            return False
-        if row.owner == self._options.name:
-            if self._table.get(one) is None:
-                self._on_orphan()
-            return False
-        if stands_for_none:
-            return self._drop(shard, row)
-        if one.record is None:
-            return self._bury(shard, row, Reason.MISSING_PAYLOAD, one.state.allowed, min_idle_ms)
-        allowed = allowed_attempts(one.record, queue)
-        if one.attempt >= allowed:
-            return self._bury(shard, row, Reason.WORKER_LOST, allowed, min_idle_ms)
-        if one.attempt + 1 == allowed:
-            return self._claim(shard, row, SUSPECTS_CONSUMER, one.count, allowed, min_idle_ms)
-        return self._take(shard, row, allowed, min_idle_ms)
+    @property
+    def _goes_on(self) -> bool:
+        return (self._to_the_end or not self._waiting) and not self._stopping.is_set()
+
+    def _handle(self, shard: Shard, rows: Sequence[PendingRow], min_idle_ms: int) -> int:
+        deeds: dict[Deed, list[PendingRow]] = defaultdict(list)
+        for row in rows:
+            deeds[self._deed(shard, row)].append(row)
+        handled = sum(self._drop(shard, row) for row in deeds[Deed.DROP])
+        for deed, reason in (
+            (Deed.BURY_UNREAD, Reason.MISSING_PAYLOAD),
+            (Deed.BURY, Reason.WORKER_LOST),
+        ):
+            handled += sum(self._bury(shard, row, reason, min_idle_ms) for row in deeds[deed])
+        handled += self._park(shard, deeds[Deed.PARK])
+        if self._waiting:
+            self._is_behind = self._is_behind or bool(deeds[Deed.TAKE])
+            return handled
+        self._waiting.extend((shard, row) for row in deeds[Deed.TAKE])
+        return handled + self._take_waiting()
+
+    def _deed(self, shard: Shard, row: PendingRow) -> Deed:
+        is_own = row.owner == self._options.name
+        deed = deed_for(row, self._options.queues[shard.queue], is_own=is_own)
+        if is_own and self._table.get(row.delivery) is None:
+            self._on_orphan()
+        return deed
 
     def _drop(self, shard: Shard, row: PendingRow) -> bool:
         dropped = self._broker.run(calls.drop(shard, [(row.owner, row.delivery.entry_id)]))
@@ -146,58 +192,84 @@ class Recoverer(Loop):
             )
         return dropped > 0
 
-    def _take(self, shard: Shard, row: PendingRow, allowed: int, min_idle_ms: int) -> bool:
-        """Claims a task for this process, if it has a slot for it."""
+    def _take_waiting(self) -> int:
+        """Claims for this process what it has slots for; how many it got."""
+        taken = 0
+        while self._waiting:
+            slots, arrived = self._take_some()
+            taken += arrived
+            if not slots:
+                return taken
+        self._table.await_none()
+        return taken
+
+    def _take_some(self) -> tuple[int, int]:
+        """(slots that there were, tasks that were taken)"""
+        arrived: list[Held] = []
         with GATE:
-            if not self._table.reserve(1, self._options.recovery_concurrency):
-                return False
+            limit = self._options.recovery_concurrency
+            slots = self._table.reserve_for_recovered(len(self._waiting), limit)
+            shard = self._waiting[0][0]
+            some = [self._waiting.popleft()[1] for _ in range(slots)]
             try:
-                count = row.delivery.count + 1
-                claimed = self._claim(shard, row, self._options.name, count, allowed, min_idle_ms)
-                if claimed:
-                    state = _lost(row.delivery, allowed)
-                    delivery = replace(row.delivery, count=count, state=state)
-                    held = Held(delivery, recovered=True)
-                    self._table.add(held)
+                claimed, trouble = self._claim(shard, some, self._options.name)
+                for row in claimed:
+                    one = row.delivery
+                    state = _lost(one, self._allowed(row))
+                    delivery = replace(one, count=one.count + 1, state=state)
+                    arrived.append(Held(delivery, recovered=True))
+                    self._table.add(arrived[-1])
             finally:
-                self._table.unreserve(1)
-        if claimed:
+                self._table.unreserve(slots)
+        for held in arrived:
             self._submit(held)
-        return claimed
+        if trouble is not None:
+            raise trouble
+        return slots, len(arrived)
+
+    def _park(self, shard: Shard, rows: Sequence[PendingRow]) -> int:
+        """Hands suspects to their reserved consumer."""
+        claimed, trouble = self._claim(shard, rows, SUSPECTS_CONSUMER)
+        if trouble is not None:
+            raise trouble
+        return len(claimed)
 
     def _claim(
-        self,
-        shard: Shard,
-        row: PendingRow,
-        consumer: str,
-        give_count: int,
-        allowed: int,
-        min_idle_ms: int,
-    ) -> bool:
-        call = calls.claim(
-            shard,
-            consumer,
-            row,
-            _lost(row.delivery, allowed),
-            give_count=give_count,
-            min_idle_ms=min_idle_ms,
+        self, shard: Shard, rows: Sequence[PendingRow], consumer: str
+    ) -> tuple[list[PendingRow], Exception | None]:
+        """Claims them in one round trip: those that it got, and what went wrong with one of the others."""
+        if not rows:
+            return [], None
+        parked = consumer == SUSPECTS_CONSUMER
+        min_idle_ms = int(self._options.queues[shard.queue].pending_min_idle * 1000)
+        replies = self._broker.run_many(
+            [
+                calls.claim(
+                    shard,
+                    consumer,
+                    row,
+                    _lost(row.delivery, self._allowed(row)),
+                    give_count=row.delivery.count + (not parked),
+                    min_idle_ms=min_idle_ms,
+                )
+                for row in rows
+            ]
         )
-        if not self._broker.run(call):
-            return False
-        logger.info(
-            "%s/%s taken over from %s, which lost it in attempt %d%s",
-            shard.queue,
-            row.delivery.task_id,
-            row.owner,
-            row.delivery.attempt,
-            "; its last attempt will run alone" if consumer == SUSPECTS_CONSUMER else "",
-        )
-        return True
+        claimed: list[PendingRow] = []
+        trouble: Exception | None = None
+        for row, reply in zip(rows, replies, strict=True):
+            if isinstance(reply, Exception):
+                trouble = reply
+            elif reply:
+                claimed.append(row)
+                _say_taken(row, parked=parked)
+        return claimed, trouble
 
-    def _bury(
-        self, shard: Shard, row: PendingRow, reason: Reason, allowed: int, min_idle_ms: int
-    ) -> bool:
-        one = row.delivery
+    def _allowed(self, row: PendingRow) -> int:
+        return allowed_for(row, self._options.queues[row.delivery.queue])
+
+    def _bury(self, shard: Shard, row: PendingRow, reason: Reason, min_idle_ms: int) -> bool:
+        one, allowed = row.delivery, self._allowed(row)
         outcome = Dead(reason, _how_it_died(row, reason))
         failures = [*decode_failures(one.state.failures), outcome.failure]
         state = State(
@@ -219,6 +291,18 @@ class Recoverer(Loop):
         logger.error("%s/%s is dead: %s", shard.queue, one.task_id, outcome.failure.error)
         self._announcer.settled(held)
         return True
+
+
+def _say_taken(row: PendingRow, *, parked: bool) -> None:
+    one = row.delivery
+    logger.info(
+        "%s/%s taken over from %s, which lost it in attempt %d%s",
+        one.queue,
+        one.task_id,
+        row.owner,
+        one.attempt,
+        "; its last attempt will run alone" if parked else "",
+    )
 
 
 def _lost(one: Delivery, allowed: int) -> State:

@@ -89,6 +89,13 @@ class Table:
         self._reserved = 0
         self._recovered = 0
         self._suspects = 0
+        self._is_awaited = False
+        """Whether recovered tasks wait, be it for a slot or because of their limit."""
+        self._is_kept = False
+        """Whether a slot is kept for one of them, if it is their turn."""
+        self._is_their_turn = True
+        self.on_room: Callable[[], None] | None = None
+        """See :meth:`reserve_for_recovered`."""
         self._finished: deque[Held] = deque()
         self._aside: deque[tuple[float, Held]] = deque()
         self._closed = False
@@ -128,15 +135,40 @@ class Table:
     def __len__(self) -> int:
         return len(self._held)
 
-    def reserve(self, wanted: int, recovered_limit: int | None = None) -> int:
-        """Keeps up to ``wanted`` free slots for what is about to arrive; how many it got."""
+    def reserve(self, wanted: int) -> int:
+        """Keeps up to ``wanted`` free slots for what is about to arrive; how many it got.
+
+        Where recovered tasks wait for slots, the two take turns: none starves the other.
+        """
+        kept = self._is_kept and self._is_their_turn
+        granted = self._reserve(wanted, kept)
+        self._is_their_turn = self._is_their_turn or granted > 0
+        return granted
+
+    def reserve_for_recovered(self, wanted: int, limit: int | None) -> int:
+        """The same for recovered tasks, of which it may hold ``limit`` (None: as many as others).
+
+        Where it got fewer, ``on_room`` is called when something leaves, until :meth:`await_none`.
+        """
+        most = self._capacity if limit is None else limit - self._recovered
+        granted = self._reserve(min(wanted, most), 0)
+        self._is_awaited = granted < wanted
+        self._is_kept = granted < min(wanted, most)
+        self._is_their_turn = self._is_their_turn and not granted
+        return granted
+
+    def await_none(self) -> None:
+        """No recovered task waits for a slot any more."""
+        if self._is_awaited:
+            self._is_awaited = self._is_kept = False
+            # The slot that was kept for it is anybody's now.
+            self._on_finished()
+
+    def _reserve(self, wanted: int, kept: int) -> int:
         if process_runs_suspect():
             return 0
         with self._lock:
-            free = self._free
-            if recovered_limit is not None:
-                free = min(free, recovered_limit - self._recovered)
-            granted = max(min(wanted, free), 0)
+            granted = max(min(wanted, self._free - kept), 0)
             self._reserved += granted
             return granted
 
@@ -162,6 +194,8 @@ class Table:
             if self._held.pop(held.delivery.place, None) is not None:
                 self._recovered -= held.recovered
                 self._suspects -= held.delivery.is_last_chance
+        if self._is_awaited and self.on_room is not None:
+            self.on_room()
 
     def snapshot(self) -> list[Held]:
         """All that is held now."""

@@ -253,3 +253,38 @@ def test_earlier_failures_count_with_the_lost_runs(engine):
     letter = engine.only_dead()
     assert (letter["reason"], letter["attempts"]) == (Reason.WORKER_LOST, "2")
     assert engine.task(task_id).errors[0].error == "attempt 1"
+
+
+def test_where_more_is_left_than_a_round_takes_the_next_one_follows_at_once(engine):
+    engine.configure(SHARDS=2)
+
+    @handler("default")
+    def work(task):
+        pass
+
+    enqueue_many(engine, 60)
+    for shard in range(2):
+        engine.abandon(shard=shard)
+    consumer = engine.start("default", recovery_interval=1000, recovery_count=10)
+    engine.wait_counts(consumer, Done=60)
+    engine.assert_drained()
+
+
+def test_a_consumer_that_is_never_idle_takes_lost_tasks_in_turn_with_others(engine):
+    started = []
+    lost = enqueue_many(engine, 5)
+    engine.abandon()
+    late = enqueue_many(engine, 30)
+
+    @handler("default")
+    def work(task):
+        started.append(task.id)
+        # What is lost is seen before the first one ends.
+        engine.wait_until(lambda: consumer._recoverer._waiting or not set(lost) - set(started))
+
+    consumer = engine.consumer(concurrency=1)
+    consumer.start()
+    engine.wait_counts(consumer, Done=35)
+    assert set(started) == {*lost, *late}
+    # Five of the first ten, one more where the first was at work before they were seen.
+    assert set(lost) <= set(started[:11])

@@ -57,11 +57,38 @@ def test_a_task_that_left_makes_room_once():
 def test_of_recovered_tasks_no_more_than_the_limit_are_held():
     some = table(5)
     some.add(held("1-1", recovered=True))
-    assert some.reserve(5, recovered_limit=2) == 1
+    assert some.reserve_for_recovered(5, 2) == 1
     some.unreserve(1)
     some.add(held("1-2", recovered=True))
-    assert some.reserve(5, recovered_limit=2) == 0
+    assert some.reserve_for_recovered(5, 2) == 0
+    # No slot is kept for what the limit keeps away.
     assert some.reserve(5) == 3
+
+
+def test_recovered_tasks_and_others_take_turns():
+    some, taken = table(1), []
+    for _ in range(6):
+        recovered = not some.reserve(1)
+        if recovered:
+            assert some.reserve_for_recovered(2, None) == 1
+        taken.append(recovered)
+        # While the slot is taken, the recoverer asks in vain.
+        assert some.reserve_for_recovered(2, None) == 0
+        some.unreserve(1)
+    assert taken == [False, True, False, True, False, True]
+
+
+def test_a_slot_is_kept_only_while_recovered_tasks_wait():
+    told = []
+    some = Table(1, lambda: told.append("finished"))
+    some.on_room = lambda: told.append("room")
+    one = held()
+    some.add(one)
+    assert some.reserve_for_recovered(1, None) == 0
+    some.remove(one)
+    assert (some.reserve(1), told) == (0, ["room"])
+    some.await_none()
+    assert (some.reserve(1), told) == (1, ["room", "finished"])
 
 
 def test_nothing_is_reserved_beside_a_suspect_by_any_table_of_the_process():

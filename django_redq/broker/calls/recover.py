@@ -11,7 +11,7 @@ from django_redq.broker.delivery import PendingRow
 from django_redq.broker.keys import SUSPECTS_CONSUMER
 from django_redq.broker.state import State
 
-PENDING_SCAN = 1000
+PENDING_SCAN = 250
 """Pending entries that one page looks at."""
 
 
