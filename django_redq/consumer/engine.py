@@ -83,6 +83,9 @@ class Engine(Loop):
 
     def step(self) -> float:
         """One round trip, and the seconds to wait where there is nothing to do after it."""
+        if self.draining and self.table.is_empty:
+            # Not after the round trip: Redis may be away.
+            self.drained.set()
         try:
             self.open()
         except ConfigurationError as error:
@@ -90,8 +93,6 @@ class Engine(Loop):
             self._stopping.set()
             return 0.0
         settled, brought = self.turn()
-        if self.draining and self.table.is_empty:
-            self.drained.set()
         if settled or brought or self.table.has_finished:
             return 0.0
         return self._idle()

@@ -169,16 +169,13 @@ def test_nor_does_it_show_in_what_processes_print(redq, host, request):
         queues={"default": {"SHARDS": 1}},
         CONNECTION={"URL": f"redis://{host}", "OPTIONS": login},
     )
-    running = [
-        redq.spawn(*command)
-        for command in (
-            ("redq_consume", "default", "-v", "3"),
-            ("redq_scheduler", "-v", "3"),
-            ("redq_stats", "--watch", "--interval", "0.1"),
-        )
-    ]
     is_up = request.node.callspec.params["host"] == "up"
-    for process in running:
-        process.wait_for("default" if is_up else "Redis")
+    running = {
+        redq.spawn("redq_consume", "default", "-v", "3"): "serves default",
+        redq.spawn("redq_scheduler", "-v", "3"): "serves default",
+        redq.spawn("redq_stats", "--watch", "--interval", "0.1"): "scheduled",
+    }
+    for process, line in running.items():
+        process.wait_for(line if is_up else "Redis")
         assert process.terminate() == 0
         assert WORD not in process.output

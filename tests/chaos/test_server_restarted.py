@@ -129,6 +129,14 @@ def test_it_stops_while_the_server_is_away(own_engine, work):
     assert work.runs == [(task_id, 1), (task_id, 2)]
 
 
+def test_one_that_holds_nothing_stops_at_once_while_the_server_is_away(own_engine, work):
+    consumer = own_engine.start("default", shutdown_timeout=3600)
+    own_engine.redq.server.kill()
+    own_engine.wait_until(lambda: consumer._outage._failing)
+    consumer.stop()
+    assert consumer.stopped.is_set()
+
+
 def test_a_frozen_server_is_waited_for(own_engine, work):
     engine, server = own_engine, own_engine.redq.server
     engine.redq.configure(
