@@ -154,7 +154,12 @@ class Fetcher:
                 self._note_away(plan.shards[at])
                 continue
             if isinstance(reply, Exception):
-                raise reply
+                if self._broker.spans_shards or not faults.is_outage(reply):
+                    raise reply
+                # One node of a Cluster refuses; what the others delivered is to be run.
+                self._note_error(plan.shards[at], faults.in_words(reply), told, AWAY_PAUSE)
+                self._on_unsure(plan.shards[at])
+                continue
             for item in reply:
                 self._note(item, told)
                 deliveries += item.deliveries
@@ -164,14 +169,14 @@ class Fetcher:
     def _note(self, item: FetchItem, told: set[Shard]) -> None:
         shard = self._by_place[item.queue, item.shard]
         if item.error is not None:
-            self._note_error(shard, item.error, told)
+            self._note_error(shard, item.error, told, self._options.recovery_interval)
         elif item.parked_for is not None:
             self._parked[shard] = item.parked_for
         elif item.paused:
             self.paused_queues.add(item.queue)
 
-    def _note_error(self, shard: Shard, error: str, told: set[Shard]) -> None:
-        self._bad[shard] = time.monotonic() + self._options.recovery_interval
+    def _note_error(self, shard: Shard, error: str, told: set[Shard], pause: float) -> None:
+        self._bad[shard] = time.monotonic() + pause
         self._told.add(shard)
         if shard in told:
             return
@@ -179,7 +184,7 @@ class Fetcher:
             "shard %d of %r cannot be fetched from, the others go on; tried every %g s: %s",
             shard.number,
             shard.queue,
-            self._options.recovery_interval,
+            pause,
             error,
         )
 

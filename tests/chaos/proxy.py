@@ -30,6 +30,7 @@ class _Wire:
         self._client = client
         self._server = server
         self._loses_reply = threading.Event()
+        self.is_dead = False
         self._tail = b""
         for pump in (self._ask, self._answer):
             threading.Thread(target=pump, daemon=True).start()
@@ -44,6 +45,8 @@ class _Wire:
         with contextlib.suppress(OSError):
             while data := self._client.recv(65_536):
                 self._proxy.wait_flowing()
+                if self.is_dead:
+                    continue
                 # Cut off behind a line, so that a SHA in two parts is seen once.
                 known, _, self._tail = (self._tail + data).rpartition(b"\r\n")
                 if self._proxy.takes(known):
@@ -55,6 +58,8 @@ class _Wire:
         with contextlib.suppress(OSError):
             while data := self._server.recv(65_536):
                 self._proxy.wait_flowing()
+                if self.is_dead:
+                    continue
                 if not self._loses_reply.is_set():
                     self._client.sendall(data)
                 elif self._proxy.loses():
@@ -126,6 +131,11 @@ class Proxy:
     def has_lost(self) -> bool:
         """Whether it has lost a reply, and all that it was told to."""
         return self._is_lost and self._wanted is None
+
+    def forget_all(self) -> None:
+        """Never passes on anything by the connections that there are, and closes none of them."""
+        for wire in self._wires:
+            wire.is_dead = True
 
     def wait_flowing(self) -> None:
         self._flowing.wait()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from django_redq.broker import wakeups
@@ -58,6 +60,26 @@ def test_a_renewed_listener_has_another_connection(own_engine):
     (before,) = subscribers(engine)
     listener.renew()
     engine.wait_until(lambda: subscribers(engine) - {before} and listener.listening)
+
+
+@pytest.mark.long
+def test_connections_that_are_dead_and_open(own_engine, own_proxied, figures):
+    """As behind a firewall that has forgotten them."""
+    engine = own_engine
+    handler("default")(nothing)
+    engine.configure(CONCURRENCY=4)
+    scheduler, consumers = engine.scheduler(), [engine.start("default") for _ in range(3)]
+    scheduler.start()
+    engine.wait_until(lambda: all(one._engine.listener.listening for one in consumers))
+    for n in range(40):
+        engine.enqueue(delay=0.01 * n)
+    engine.wait_until(lambda: sum(one.counts.get("Done", 0) for one in consumers) == 40)
+    own_proxied.forget_all()
+    began = time.monotonic()
+    engine.client.zadd(engine.key("delay"), {"t": 1})
+    engine.client.hset(engine.key("payload"), "t", b'{"at":1,"payload":1}')
+    engine.wait_until(lambda: sum(one.counts.get("Done", 0) for one in consumers) == 41)
+    figures(f"work went on {time.monotonic() - began:.1f} s after all connections had died")
 
 
 def nothing(task):

@@ -11,6 +11,7 @@ import time
 import pytest
 import redis
 
+from django_redq.broker.keys import shard_of
 from django_redq.errors import Reject
 from django_redq.handlers import handler
 from tests.harness import PATIENCE, connect, until
@@ -227,3 +228,30 @@ def test_work_goes_on_after(own_engine, own_proxied, work, caplog, figures, stat
         engine.wait_until(lambda text=text: caplog.text.count(text) == 2)
     assert "it goes on" not in caplog.text
     assert "cannot be" not in caplog.text
+
+
+@pytest.mark.long
+def test_one_node_of_a_cluster_that_refuses_keeps_nobody_waiting(cluster_engine, cluster, figures):
+    engine, runs = cluster_engine, []
+    handler("default")(lambda task: runs.append(task.id))
+    ids = {
+        n: f"t{n}-{next(i for i in range(999) if shard_of(f't{n}-{i}', 8) == n)}" for n in range(8)
+    }
+    for task_id in ids.values():
+        engine.enqueue(task_id=task_id)
+    node = cluster.owner_of(engine.key("stream"))
+    hit = {ids[n] for n in ids if cluster.owner_of(engine.key("stream", shard=n)) is node}
+    with cluster.client_of(node) as client:
+        client.config_set("min-replicas-to-write", 9)
+        consumer = engine.start("default")
+        began = time.monotonic()
+        engine.wait_until(lambda: set(runs) == set(ids.values()) - hit)
+        engine.wait_counts(consumer, Done=len(ids) - len(hit))
+        figures(
+            f"the other nodes' {len(ids) - len(hit)} were done in {time.monotonic() - began:.1f} s"
+        )
+        client.config_set("min-replicas-to-write", 0)
+    back = time.monotonic()
+    engine.wait_counts(consumer, Done=8)
+    figures(f"work of the node went on {time.monotonic() - back:.1f} s after it was well")
+    assert sorted(runs) == sorted(ids.values())
