@@ -231,7 +231,9 @@ def test_work_goes_on_after(own_engine, own_proxied, work, caplog, figures, stat
 
 
 @pytest.mark.long
-def test_one_node_of_a_cluster_that_refuses_keeps_nobody_waiting(cluster_engine, cluster, figures):
+def test_one_node_of_a_cluster_that_refuses_keeps_nobody_waiting(
+    cluster_engine, cluster, figures, caplog
+):
     engine, runs = cluster_engine, []
     handler("default")(lambda task: runs.append(task.id))
     ids = {
@@ -247,6 +249,7 @@ def test_one_node_of_a_cluster_that_refuses_keeps_nobody_waiting(cluster_engine,
         began = time.monotonic()
         engine.wait_until(lambda: set(runs) == set(ids.values()) - hit)
         engine.wait_counts(consumer, Done=len(ids) - len(hit))
+        assert "does not answer" not in caplog.text
         figures(
             f"the other nodes' {len(ids) - len(hit)} were done in {time.monotonic() - began:.1f} s"
         )
