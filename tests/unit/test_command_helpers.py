@@ -15,7 +15,14 @@ from django.core.management import CommandError
 from django.core.management.base import OutputWrapper
 
 from django_redq import Failure, InvalidArgument, Reason, TaskState
-from django_redq.management.command import log_to_stderr, moment, positive, seconds, told
+from django_redq.management.command import (
+    RedqCommand,
+    log_to_stderr,
+    moment,
+    positive,
+    seconds,
+    told,
+)
 from django_redq.management.output import Progress, as_json, duration, one_line, printable, table
 
 # --- arguments -------------------------------------------------------------------------------
@@ -158,6 +165,14 @@ def test_texts_from_redis_cannot_act_on_a_terminal() -> None:
     assert printable("a\tb\nç\x1b[31m\r\x7f\x9b") == "a\tb\nç\ufffd[31m\ufffd\ufffd\ufffd"
     assert one_line("a \n\t b\x07", 10) == "a b\ufffd"
     assert one_line("x" * 11, 10) == "x" * 9 + "…"
+
+
+def test_what_a_command_prints_cannot_either() -> None:
+    out = io.StringIO()
+    command = RedqCommand(stdout=out, stderr=out)
+    command.stdout.write("a\x1b[2J\ud800")
+    command.stderr.write("b\r", ending="\r")
+    assert out.getvalue() == "a\ufffd[2J\ufffd\nb\ufffd\r"
 
 
 def test_values_become_json() -> None:
