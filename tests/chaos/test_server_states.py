@@ -201,7 +201,9 @@ def loops_of(consumer, scheduler):
 def test_work_goes_on_after(own_engine, own_proxied, work, caplog, figures, state):
     caplog.set_level(logging.INFO, "django_redq")
     engine, proxy = own_engine, own_proxied
-    engine.configure(CONCURRENCY=5, PENDING_MIN_IDLE=2, RETRY={"POLICY": "fixed", "INTERVAL": 0.05})
+    engine.configure(
+        CONCURRENCY=5, PENDING_MIN_IDLE=0.6, RETRY={"POLICY": "fixed", "INTERVAL": 0.05}
+    )
     engine.through(proxy.url, socket_timeout=0.5)
     consumer, scheduler = engine.start("default"), engine.scheduler()
     scheduler.start()
@@ -220,7 +222,8 @@ def test_work_goes_on_after(own_engine, own_proxied, work, caplog, figures, stat
     figures(f"work went on {time.monotonic() - back:.1f} s after {state.__name__} was over")
     figures(f"tries in {lasted:.1f} s: {tries}, {connections} connections")
 
-    del asked["heads"]  # which is allowed, and asked for at each tick
+    # Where these are allowed they go their usual way.
+    del asked["heads"], asked["renew"]
     assert all(times <= 2 * lasted + 3 for times in (*tries.values(), *asked.values()))
     assert connections <= 2 * lasted * 8  # loops
     work.assert_done_once(engine, consumer)
