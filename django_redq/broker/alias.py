@@ -34,8 +34,8 @@ CACHES = {{
 
 POOL = "CONNECTION_POOL_KWARGS"
 
-# A pool's size and a client's name are the cache's own.
-_CARRIED = OPTIONS.keys() - {"client_name", "max_connections"}
+# A client's name is the cache's own.
+_CARRIED = OPTIONS.keys() - {"client_name"}
 _PLACES = ("host", "port", "db")
 _WRONG_CLIENT = (
     "must be DefaultClient, HerdClient or SentinelClient of django-redis, or a subclass; a queue "

@@ -44,7 +44,6 @@ OPTIONS: Mapping[str, rules.Rule] = {
     "credential_provider": rules.anything,
     "client_name": rules.text,
     "db": rules.whole(0),
-    "max_connections": rules.whole(1),
     "socket_timeout": _SECONDS,
     "socket_connect_timeout": _SECONDS,
     "socket_keepalive": rules.flag,
@@ -64,6 +63,7 @@ OURS = frozenset(
         "encoding_errors",
         "health_check_interval",
         "legacy_responses",
+        "max_connections",
         "parser_class",
         "protocol",
         "redis_connect_func",
@@ -73,10 +73,10 @@ OURS = frozenset(
         "single_connection_client",
     }
 )
-"""What the engine's correctness hangs on: a reply decoded otherwise is misread, and a script that
-is sent again behind our back may run twice."""
+"""What the engine's correctness hangs on: a reply decoded otherwise is misread, a script that is
+sent again behind our back may run twice, and a pool that is empty stops a queue for good."""
 
-FOR_SENTINELS = OPTIONS.keys() - {"db", "max_connections"}
+FOR_SENTINELS = OPTIONS.keys() - {"db"}
 """For the connections to the Sentinels themselves."""
 
 # redis-py's cluster clients take these not at all, or drop them without a word.

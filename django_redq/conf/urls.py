@@ -100,7 +100,6 @@ def _flag(value: str) -> bool:
 
 _CONVERTERS: dict[str, Callable[[str], Any]] = {
     "db": int,
-    "max_connections": int,
     "socket_connect_timeout": float,
     "socket_keepalive": _flag,
     "socket_read_size": int,

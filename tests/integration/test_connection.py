@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import socket
 import ssl
 import threading
@@ -15,15 +16,19 @@ from urllib.parse import quote
 
 import pytest
 import redis
+from django.conf import settings
 from django.core.cache import caches
 from django.test import override_settings
 from django_redis.pool import ConnectionFactory
 from redis.sentinel import SentinelConnectionPool
 
-from django_redq import conf
+from django_redq import conf, registry
 from django_redq.broker.connection import make_async_client, make_client
-from django_redq.devserver import DevServer, find_binary
+from django_redq.checks import check_connection
+from django_redq.devserver import DevServer, find_binary, free_port
+from tests.engine import Engine
 from tests.harness import Redq
+from tests.life import whole_life
 
 TLS = Path(__file__).parent / "tls"
 USER = "us:er@h/o%m?e#"
@@ -404,3 +409,79 @@ def test_a_cluster_of_one(own_server: Start) -> None:
     connection = {"CLUSTER": [f"127.0.0.1:{node.port}"]}
     ask(connection, "SET", "a", "b")
     assert ask(connection, "GET", "a") == aask(connection, "GET", "a") == b"b"
+
+
+# --- a task's whole life over each -------------------------------------------------------------
+
+
+@pytest.fixture
+def tls_server(own_server: Start, tmp_path: Path) -> DevServer:
+    """The installed Redis, which knows TLS; the embedded one does not."""
+    binary = shutil.which("redis-server")
+    if binary is None:
+        pytest.skip("no redis-server on PATH")
+    port = free_port()
+    return own_server(
+        binary=binary,
+        options={
+            "tls-port": str(port),
+            "tls-cert-file": f'"{TLS / "server.pem"}"',
+            "tls-key-file": f'"{TLS / "server.pem"}"',
+            "tls-ca-cert-file": f'"{TLS / "ca.pem"}"',
+            "tls-auth-clients": "no",
+        },
+    )
+
+
+@contextlib.contextmanager
+def over(form: str, request: pytest.FixtureRequest) -> Iterator[tuple[DevServer, Any]]:
+    """A server, and ``CONNECTION`` to it."""
+    ask_for = request.getfixturevalue
+    login = {"username": USER, "password": PASSWORD}
+    match form:
+        case "alias":
+            server = ask_for("server")
+            pool = {"decode_responses": True, "protocol": 3, "max_connections": 1}
+            pool |= {"health_check_interval": 1, "retry_on_timeout": True, "client_name": "site"}
+            options = {
+                "CONNECTION_POOL_KWARGS": pool,
+                "PARSER_CLASS": "redis._parsers._RESP3Parser",
+            }
+            with alias(server.url, KEY_PREFIX="site", VERSION=7, OPTIONS=options) as connection:
+                yield server, connection
+        case "options":
+            server = ask_for("server")
+            keep = {"socket_keepalive": True, "client_name": "site", "db": 3}
+            yield server, {"URL": server.url.removesuffix("/0"), "OPTIONS": keep}
+        case "socket":
+            server = ask_for("guarded")
+            path = quote(str(server.unix_socket))
+            yield (
+                server,
+                {"URL": f"unix://{path}?db=2", "OPTIONS": {**login, "socket_keepalive": True}},
+            )
+        case "tls":
+            server = ask_for("tls_server")
+            port = server.options["tls-port"]
+            ca = {"ssl_ca_certs": str(TLS / "ca.pem")}
+            yield server, {"URL": f"rediss://localhost:{port}/4", "OPTIONS": ca}
+        case "sentinels":
+            yield ask_for("server"), _sentinels(ask_for("sentinel"), db=3, client_name="site")
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+@pytest.mark.parametrize("form", ["alias", "options", "socket", "tls", "sentinels"])
+def test_a_task_lives_its_whole_life(request, form: str, face: str) -> None:
+    with contextlib.ExitStack() as stack:
+        server, connection = stack.enter_context(over(form, request))
+        caches_of_it = settings.CACHES
+        corner = Redq(server)
+        stack.callback(corner.close)
+        stack.enter_context(override_settings(CACHES=caches_of_it))
+        queue = {"SHARDS": 1, "BLOCK_TIMEOUT": 0.2, "RETRY": {"POLICY": "fixed", "INTERVAL": 0.05}}
+        changed = {"CONNECTION": connection, "QUEUES": {"default": queue}}
+        stack.enter_context(override_settings(REDQ={**settings.REDQ, **changed}))
+        assert not check_connection()
+        corner._client = make_client(conf.get_config().connection)
+        with registry.isolated():
+            whole_life(Engine(corner, stack), face)

@@ -555,10 +555,21 @@ class TestClients:
         assert one.connection_pool is not other.connection_pool
 
     @pytest.mark.parametrize("make", MAKERS)
-    def test_the_pool_is_bounded_only_where_asked(self, make: Any) -> None:
+    def test_the_pool_has_no_bound_at_which_a_consumer_would_stand_still(self, make: Any) -> None:
         assert make(configured(SINGLE)).connection_pool.max_connections == 2**31 - 1
-        bounded = {"URL": NOBODY, "OPTIONS": {"max_connections": 7}}
-        assert make(configured(bounded)).connection_pool.max_connections == 7
+
+    @pytest.mark.parametrize(
+        "connection",
+        [
+            {"URL": NOBODY, "OPTIONS": {"max_connections": 7}},
+            {"URL": f"{NOBODY}?max_connections=7"},
+            {"CLUSTER": ["a:1"], "OPTIONS": {"max_connections": 7}},
+            {"SENTINELS": ["a:1"], "SERVICE": "main", "OPTIONS": {"max_connections": 7}},
+        ],
+    )
+    def test_nor_may_one_be_given(self, connection: dict[str, Any]) -> None:
+        [fault] = faults_of(connection)
+        assert fault.endswith("'max_connections' is what django-redq sets for itself; leave it out")
 
     def test_a_failure_to_connect_is_redis_pys_own(self) -> None:
         with pytest.raises(redis.exceptions.ConnectionError):
