@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.test import Client
+from pinging import Pinger
 from scale_pages import Page
 from scale_world import World
 from seeding import REPLAYED
@@ -21,21 +18,6 @@ CALM = 5.0
 """Seconds of pinging before."""
 LOOK = 1.0
 """Seconds between two looks at the progress page, as somebody has who watches it."""
-
-
-class Pinger:
-    """A process of its own that pings."""
-
-    def __init__(self, url: str) -> None:
-        command = [sys.executable, str(Path(__file__).with_name("pinging.py")), url]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self._process = subprocess.Popen(command, text=True, **pipes)
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "ready\n"
-
-    def end(self) -> dict[str, float]:
-        printed, _ = self._process.communicate(timeout=30)
-        return dict(json.loads(printed))
 
 
 def measure_replay(world: World) -> dict[str, Any]:

@@ -110,7 +110,7 @@ class DeadLetterQueue(BulkWork):
         """Puts many dead tasks back to work, those that died first first.
 
         Only what is there when it begins: a task that is replayed and dies again meanwhile is not
-        replayed again. It goes in steps of some hundred, so that Redis serves others in between.
+        replayed again. It goes in steps of a hundred, so that Redis serves others in between.
 
         Args:
             count: this many letters at most.
@@ -186,7 +186,7 @@ class DeadLetterQueue(BulkWork):
     ) -> int:
         """Removes many dead letters for good, those that died first first; how many were removed.
 
-        Only what is there when it begins, in steps of some hundred.
+        Only what is there when it begins, in steps of a hundred.
 
         Args:
             count: this many at most.

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from django_redq.broker import operator_calls
-from django_redq.broker.calls import MAX_SCRIPT_TASKS, Shard
+from django_redq.broker.calls import Shard
 from django_redq.broker.dead_walk import Place, Walk
 from django_redq.broker.inspector import run_all
 from django_redq.broker.sync import Broker
 from django_redq.dead_letters.arguments import Due, Progress
 from django_redq.dead_letters.letters import ReplayResult, result_of
 
+STEP = 100
+"""Letters of one round trip. Its scripts, one a shard, keep others waiting for their sum: 500 took 40 ms."""
+
 
 def some(walk: Walk, limit: int | None = None) -> Iterator[list[Place]]:
-    """The places of a walk, as many at a time as one script may deal with."""
+    """The places of a walk, as many at a time as one round trip may deal with."""
     left = limit
     while left is None or left > 0:
-        size = MAX_SCRIPT_TASKS if left is None else min(left, MAX_SCRIPT_TASKS)
+        size = STEP if left is None else min(left, STEP)
         places = walk.take(size)
         if places:
             yield places

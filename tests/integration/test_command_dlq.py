@@ -286,7 +286,7 @@ def test_long_work_shows_how_far_it_is(
 def test_a_signal_ends_long_work_after_the_step_it_is_in(
     graves: Graveyard, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "MAX_SCRIPT_TASKS", 2)
+    monkeypatch.setattr(steps, "STEP", 2)
     for _ in range(6):
         graves.bury()
     discard = steps.discard

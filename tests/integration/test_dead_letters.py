@@ -472,7 +472,7 @@ def test_a_replay_that_names_a_letter_does_not_hit_a_later_death(
 def test_a_batch_replays_all_oldest_first_and_tells_of_each(
     graves: Graveyard, letters: DeadLetterQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "MAX_SCRIPT_TASKS", 2)
+    monkeypatch.setattr(steps, "STEP", 2)
     graves.entomb(0, "3-0", task_id="gone")
     buried = [graves.bury(at % SHARDS, f"{10 + at}-0") for at in range(5)]
     progress: list[int] = []
@@ -507,7 +507,7 @@ def test_a_batch_may_be_bounded_and_filtered(graves: Graveyard, letters: DeadLet
 def test_a_batch_leaves_what_falls_back_meanwhile(
     redq: Redq, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "MAX_SCRIPT_TASKS", 2)
+    monkeypatch.setattr(steps, "STEP", 2)
     configure(redq)
 
     @handler(QUEUE)
@@ -600,7 +600,7 @@ def test_discard_names_no_live_task(letters: DeadLetterQueue, engine: Engine) ->
 def test_purge_removes_what_is_asked_for_oldest_first(
     graves: Graveyard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "MAX_SCRIPT_TASKS", 2)
+    monkeypatch.setattr(steps, "STEP", 2)
     letters = DeadLetterQueue(QUEUE, now=lambda: BORN / 1000 + 100)
     for at in range(7):
         graves.bury(at % SHARDS, f"{10 + at}-0", at=BORN + at * 1000, kind="a" if at % 2 else "b")
@@ -622,7 +622,7 @@ def test_purge_removes_what_is_asked_for_oldest_first(
 def test_purge_leaves_what_dies_meanwhile(
     graves: Graveyard, letters: DeadLetterQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "MAX_SCRIPT_TASKS", 1)
+    monkeypatch.setattr(steps, "STEP", 1)
     for _ in range(3):
         graves.bury()
 
