@@ -40,8 +40,10 @@ def look(broker: Broker, queues: Iterable[str]) -> Findings:
     problems: list[str] = []
     unseen: list[str] = []
     try:
-        problems += _old(broker.client.info("server"))
-        problems += _evicting(broker.client.info("memory"))
+        for node, info in _infos(broker.client, "server"):
+            problems += [f"{problem}{node}" for problem in _old(info)]
+        for node, info in _infos(broker.client, "memory"):
+            problems += [f"{problem}{node}" for problem in _evicting(info)]
     except redis.ResponseError as error:
         if faults.is_outage(error):
             raise
@@ -50,6 +52,15 @@ def look(broker: Broker, queues: Iterable[str]) -> Findings:
             f"and its maxmemory-policy, which has to be noeviction ({faults.in_words(error)})"
         )
     return Findings(tuple(problems), tuple(_missing(broker, queues)), tuple(unseen))
+
+
+def _infos(client: object, section: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What the server says of itself; of a Cluster each master, with its name."""
+    if isinstance(client, redis.RedisCluster):
+        for node in client.get_primaries():  # type: ignore[no-untyped-call] # redis-py
+            yield f" (node {node.name})", client.info(section, target_nodes=node)
+    elif isinstance(client, redis.Redis):
+        yield "", client.info(section)
 
 
 def _old(server: Mapping[str, Any]) -> list[str]:

@@ -9,6 +9,8 @@ import redis
 from django.conf import settings
 
 from django_redq import DeadLetterQueue, Queue, TaskSpec, cancel, enqueue_many, get_task
+from django_redq.broker import health
+from django_redq.broker.sync import get_broker
 from django_redq.handlers import handler
 from django_redq.task import TaskState
 from tests.harness import connect
@@ -147,3 +149,11 @@ def test_every_command_works_as_a_process(hosted):
         assert (command, shown.returncode) == (command, 0), shown.stderr
         assert "NOPERM" not in shown.stderr
     assert DeadLetterQueue("default").count() == 0
+
+
+def test_each_master_of_a_cluster_is_looked_at(cluster_engine, cluster):
+    with cluster.client_of(cluster.nodes[1]) as one:
+        one.config_set("maxmemory-policy", "allkeys-lru")
+    [problem] = health.look(get_broker(), ["default"]).problems
+    assert "allkeys-lru" in problem
+    assert problem.endswith(f" (node 127.0.0.1:{cluster.nodes[1].port})")
