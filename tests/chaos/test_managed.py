@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import redis
@@ -13,7 +14,7 @@ from django_redq.broker import health
 from django_redq.broker.sync import get_broker
 from django_redq.handlers import handler
 from django_redq.task import TaskState
-from tests.harness import connect
+from tests.harness import ROOT, connect
 from tests.integration.admin.visitors import Visitor
 from tests.life import whole_life
 
@@ -157,3 +158,17 @@ def test_each_master_of_a_cluster_is_looked_at(cluster_engine, cluster):
     [problem] = health.look(get_broker(), ["default"]).problems
     assert "allkeys-lru" in problem
     assert problem.endswith(f" (node 127.0.0.1:{cluster.nodes[1].port})")
+
+
+@pytest.mark.every_server
+def test_the_rules_of_the_docs_are_enough(engine, server):
+    text = (ROOT / "docs" / "managed.md").read_text(encoding="utf-8")
+    [line] = re.findall(r"^ACL SETUSER app .*$", text, re.MULTILINE)
+    name = engine.redq.namespace
+    engine.configure(BLOCK_TIMEOUT=0.2, RETRY={"POLICY": "fixed", "INTERVAL": 0.05})
+    rules = line.replace("redq:", f"{name}:").replace(" app ", f" {name} ")
+    engine.client.execute_command(*rules.split())
+    engine.through(f"redis://{name}:secret@127.0.0.1:{server.port}/0")
+    found = health.look(get_broker(), ["default"])
+    assert (found.problems, found.missing) == ((), ())
+    whole_life(engine, "sync")
