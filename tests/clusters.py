@@ -141,11 +141,9 @@ class OnCluster(Redq):
     def configure(self, *, queues: dict[str, Any] | None = None, **redq: Any) -> None:
         super().configure(queues=queues, **{"CONNECTION": self.cluster.connection, **redq})
 
-    def close(self) -> None:
-        # The nodes are ended with all that they hold.
-        self._stack.close()
-        if self._client is not None:
-            self._client.close()
+    @property
+    def servers(self) -> list[DevServer]:
+        return self.cluster.nodes
 
 
 def start_sentinel(folder: Path, watches: str, **options: str) -> DevServer:
@@ -268,10 +266,9 @@ class OnSentinels(Redq):
     def configure(self, *, queues: dict[str, Any] | None = None, **redq: Any) -> None:
         super().configure(queues=queues, **{"CONNECTION": self.watched.connection, **redq})
 
-    def close(self) -> None:
-        self._stack.close()
-        if self._client is not None:
-            self._client.close()
+    @property
+    def servers(self) -> list[DevServer]:
+        return self.watched.servers
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ there (see :class:`tests.harness.Redq`):
 
 * ``@pytest.mark.every_server`` runs the test once on each flavour: Valkey, the installed Redis,
   and Redis 6.2. One that is not here is skipped with the reason.
+* ``@pytest.mark.every_setup`` runs it once more under Sentinels and on a Cluster; ``pytest --setup
+  cluster`` has every test that asks for ``redq`` run there.
 * ``own_server(**options)`` starts a server for this test alone, to be killed, restarted or paused
   (see :class:`django_redq.devserver.DevServer`); ``own_redq`` is ``redq`` on such a server, with
   an append-only file, so that ``own_redq.server.restart()`` keeps the data.
@@ -31,9 +33,11 @@ from typing import Any
 import pytest
 
 from django_redq.devserver import DevServer
+from tests.clusters import OnCluster, OnSentinels
 from tests.harness import Redq
 from tests.servers import FLAVOURS, Servers, report
 
+SETUPS = ("server", "sentinels", "cluster")
 _SERVERS = pytest.StashKey[Servers]()
 _FIGURES = pytest.StashKey[list[str]]()
 
@@ -41,6 +45,15 @@ _FIGURES = pytest.StashKey[list[str]]()
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SERVERS] = Servers()
     config.stash[_FIGURES] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--setup",
+        choices=SETUPS,
+        default="server",
+        help="what the tests that ask for redq run on: one server, Sentinels, or a Cluster",
+    )
 
 
 def pytest_report_header() -> list[str]:
@@ -68,8 +81,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "server" in metafunc.fixturenames and metafunc.definition.get_closest_marker("every_server"):
-        metafunc.parametrize("server", list(FLAVOURS), indirect=True)
+    wanted = {mark.name for mark in metafunc.definition.iter_markers()}
+    servers = list(FLAVOURS) if "every_server" in wanted else ["valkey"]
+    setups = SETUPS[1:] if "every_setup" in wanted and "setup" in metafunc.fixturenames else ()
+    if setups:
+        # Not each server in each setup.
+        pairs = [*(("server", one) for one in servers), *((one, "valkey") for one in setups)]
+        metafunc.parametrize(("setup", "server"), pairs, indirect=True)
+    elif "every_server" in wanted and "server" in metafunc.fixturenames:
+        metafunc.parametrize("server", servers, indirect=True)
 
 
 @pytest.fixture
@@ -98,9 +118,20 @@ def redis_url(server: DevServer) -> str:
 
 
 @pytest.fixture
-def redq(server: DevServer) -> Iterator[Redq]:
+def setup(request: pytest.FixtureRequest) -> str:
+    """How Redis is set up: ``server``, or under ``every_setup`` ``sentinels`` and ``cluster``, too."""
+    return str(getattr(request, "param", request.config.getoption("--setup")))
+
+
+@pytest.fixture
+def redq(request: pytest.FixtureRequest, setup: str, server: DevServer) -> Iterator[Redq]:
     """The test's own namespace on the shared server, and settings that point there."""
-    corner = Redq(server)
+    servers = request.config.stash[_SERVERS]
+    corner = {
+        "server": lambda: Redq(server),
+        "sentinels": lambda: OnSentinels(servers.watched),
+        "cluster": lambda: OnCluster(servers.cluster),
+    }[setup]()
     yield corner
     corner.close()
 

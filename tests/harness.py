@@ -146,6 +146,11 @@ class Redq:
         return self.server.url
 
     @property
+    def servers(self) -> list[DevServer]:
+        """All that the corner is on."""
+        return [self.server]
+
+    @property
     def client(self) -> redis.Redis:
         """A plain client of redis-py, to look at the world and to seed it."""
         if self._client is None:
@@ -231,7 +236,7 @@ class Redq:
         if self._client is None:
             return
         # Where the test has left its own server down or paused there is nothing to clean.
-        if self.server.is_running:
+        if all(server.is_running for server in self.servers):
             for batch in _batches(self.all_keys(), 500):
                 self._client.delete(*batch)
         self._client.close()

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from django_redq.devserver import DevServer, DevServerError, find_binary
+from tests.clusters import Cluster, Watched
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class Servers:
 
     def __init__(self) -> None:
         self._shared: dict[str, DevServer] = {}
+        self._stack = ExitStack()
 
     def shared(self, name: str) -> DevServer:
         """The running server of this flavour, started at the first call."""
@@ -81,11 +86,27 @@ class Servers:
             server.start()
         return self._shared[name]
 
+    @cached_property
+    def cluster(self) -> Cluster:
+        """Three masters without replicas, started when first asked for."""
+        made = Cluster(replicas=0)
+        self._stack.callback(made.stop)
+        return made
+
+    @cached_property
+    def watched(self) -> Watched:
+        """A server and its replica under three Sentinels, started when first asked for."""
+        folder = self._stack.enter_context(TemporaryDirectory())
+        made = Watched(Path(folder))
+        self._stack.callback(made.stop)
+        return made
+
     def started(self) -> list[str]:
         """The flavours that were really used."""
         return list(self._shared)
 
     def stop(self) -> None:
         """Stop them all."""
+        self._stack.close()
         for server in self._shared.values():
             server.stop()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import redis
 import redis.asyncio
 
-from django_redq.broker import operator_calls
+from django_redq.broker import faults, operator_calls
 from django_redq.broker.calls import Call, Shard, Submission
 from django_redq.broker.connection import make_async_client
 from django_redq.broker.keys import shard_of
@@ -23,6 +23,7 @@ from django_redq.broker.sync import (
     shard_for,
     spread_replies,
 )
+from django_redq.broker.wire import Command
 from django_redq.conf import Config, QueueConfig, get_config
 
 ReplyT = TypeVar("ReplyT")
@@ -34,40 +35,50 @@ class AsyncBroker:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.client = make_async_client(config.connection)
-        self._execute: Callable[..., Awaitable[Any]] = self.client.execute_command
         client: object = self.client
-        self._is_cluster = isinstance(client, redis.asyncio.RedisCluster)
+        self._cluster = client if isinstance(client, redis.asyncio.RedisCluster) else None
+        self._starting = asyncio.Lock()
         self._opened: set[str] = set()
 
     async def run(self, call: Call[ReplyT]) -> ReplyT:
         """One call, one round trip."""
-        try:
-            return call.read(await self._execute(*command_of(call)))
-        except redis.exceptions.NoScriptError:
-            return call.read(await self._execute(*full_command_of(call)))
+        (reply,) = await self.run_many([call])
+        if isinstance(reply, Exception):
+            raise reply
+        return cast("ReplyT", reply)
 
     async def run_many(self, batch: Sequence[Call[Any]]) -> list[Any]:
         """Many calls, one round trip; an exception in the place of a call that failed."""
-        replies = await self._pipeline([command_of(call) for call in batch])
+        replies = await self._exchange([command_of(call) for call in batch])
         for at, reply in enumerate(replies):
             if isinstance(reply, redis.exceptions.NoScriptError):
-                replies[at] = (await self._pipeline([full_command_of(batch[at])]))[0]
+                (replies[at],) = await self._exchange([full_command_of(batch[at])])
         return [
             reply if isinstance(reply, Exception) else call.read(reply)
             for call, reply in zip(batch, replies, strict=True)
         ]
 
-    async def _pipeline(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-        if self._is_cluster:
-            # redis-py's pipeline fails as a whole, and never learns who took over from a lost node.
-            return await asyncio.gather(
-                *(self._execute(*command) for command in commands), return_exceptions=True
-            )
+    async def _exchange(self, commands: Sequence[Command]) -> list[Any]:
+        if self._cluster is not None:
+            return await self._ask_nodes(self._cluster, commands)
         async with self.client.pipeline(transaction=False) as pipe:
             for command in commands:
                 pipe.execute_command(*command)
             replies: list[Any] = await pipe.execute(raise_on_error=False)
-            return replies
+        if any(isinstance(one, Exception) and faults.wants_new_connection(one) for one in replies):
+            await self.client.connection_pool.disconnect(inuse_connections=False)
+        return replies
+
+    async def _ask_nodes(
+        self, cluster: redis.asyncio.RedisCluster, commands: Sequence[Command]
+    ) -> list[Any]:
+        """Each by itself: redis-py's pipeline fails as a whole, and does not learn who took over."""
+        # What is sent while it gets to know the nodes loses its connection.
+        async with self._starting:
+            await cluster.initialize()
+        return await asyncio.gather(
+            *(cluster.execute_command(*command) for command in commands), return_exceptions=True
+        )
 
     async def open(self, queue: QueueConfig) -> None:
         """Compares the queue's settings with Redis once a loop."""

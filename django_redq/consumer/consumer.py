@@ -161,12 +161,22 @@ class Consumer:
         renewer.start()
         try:
             engine.fetcher.hint()
-            settled, _ = engine.turn()
+            settled = self._turn_until_something_came(engine)
             while engine.table.has_finished:
                 settled += engine.settle()
             return settled
         finally:
             renewer.stop()
+
+    def _turn_until_something_came(self, engine: Engine) -> int:
+        settled = 0
+        # On a Cluster a turn asks as many shards as it has free slots.
+        for _ in self.options.shards:
+            done, brought = engine.turn()
+            settled += done
+            if brought or not engine.fetcher.hungry:
+                break
+        return settled
 
     def recover_once(self) -> int:
         """Takes over once what vanished owners hold, and runs it; how many tasks it dealt with.

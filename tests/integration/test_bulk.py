@@ -31,6 +31,8 @@ from django_redq.dead_letters.bulk_work import MAX_OVER
 from tests.harness import Redq, until
 from tests.integration.graves import BORN, QUEUE, SHARDS, Graveyard, configure
 
+pytestmark = pytest.mark.every_setup
+
 LOG = "django_redq.scheduler"
 
 

@@ -12,6 +12,8 @@ from django_redq.handlers import handler
 from django_redq.outcome import Reason
 from django_redq.task import Task, TaskState
 
+pytestmark = pytest.mark.every_setup
+
 FIXED = {"POLICY": "fixed", "INTERVAL": 60}
 NOW = 2_000_000_000.0
 """Seconds since the epoch, a moment in 2033."""

@@ -15,6 +15,8 @@ from django_redq.producer import Producer
 from django_redq.task import TaskSpec, TaskState
 from tests.engine import GHOST, LONG
 
+pytestmark = pytest.mark.every_setup
+
 
 def working(queue="default", **options):
     """A handler that notes (task ID, attempt) of each run."""

@@ -17,6 +17,8 @@ from django_redq.task import TaskState
 from tests.harness import PATIENCE
 from tests.worker.handlers import EXIT_CODE
 
+pytestmark = pytest.mark.every_setup
+
 
 class Watched:
     """A handler that notes who runs beside whom."""

@@ -30,6 +30,8 @@ from tests.engine import Engine
 from tests.harness import Redq
 from tests.integration.graves import BORN, QUEUE, SHARDS, Graveyard, configure, ids_of
 
+pytestmark = pytest.mark.every_setup
+
 
 @pytest.fixture
 def graves(redq: Redq, engine: Engine) -> Graveyard:

@@ -36,6 +36,8 @@ from django_redq.producer.sending import send
 from django_redq.signals import task_enqueued
 from django_redq.task import CancelResult, EnqueueResult, TaskSpec, TaskState
 
+pytestmark = pytest.mark.every_setup
+
 MOMENT = 1_700_000_000.25
 """What the producers with a clock of their own take for now."""
 

@@ -27,6 +27,8 @@ from tests.engine import Engine
 from tests.harness import Redq, until
 from tests.integration.graves import BORN, QUEUE, SHARDS, Graveyard, configure, ids_of
 
+pytestmark = pytest.mark.every_setup
+
 
 @pytest.fixture
 def queue(redq: Redq, engine: Engine) -> Queue:

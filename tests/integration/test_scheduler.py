@@ -15,6 +15,8 @@ from django_redq.scheduler import janitor
 from django_redq.scheduler.scheduler import Scheduler
 from django_redq.task import TaskSpec, TaskState
 
+pytestmark = pytest.mark.every_setup
+
 DAY = 86_400.0
 NEVER = 3_600.0
 """Longer than any test: who is woken all the same was woken by a hint."""
