@@ -94,7 +94,10 @@ class Screen(OutputWrapper):
         style_func: Callable[[str], str] | None = None,
         ending: str | None = None,
     ) -> None:
-        super().write(printable(msg), style_func, ending)
+        encoding = getattr(self._out, "encoding", None) or "utf-8"
+        # A terminal that lacks a letter shows its number, as Python's stderr does.
+        shown = printable(msg).encode(encoding, "backslashreplace").decode(encoding)
+        super().write(shown, style_func, ending)
 
 
 class Progress:

@@ -93,7 +93,6 @@ def test_whatever_else_an_application_does_works(hosted):
     assert consumer.fatal is None
 
 
-@pytest.mark.every_server
 def test_processes_work_and_say_once_which_right_is_missing(hosted, ledger, db):
     hears = may_hear(hosted)
     consumer = hosted.spawn(ledger, "redq_consume", "default", "--with-scheduler")

@@ -175,6 +175,13 @@ def test_what_a_command_prints_cannot_either() -> None:
     assert out.getvalue() == "a\ufffd[2J\ufffd\nb\ufffd\r"
 
 
+def test_a_terminal_that_lacks_a_letter_shows_its_number() -> None:
+    raw = io.BytesIO()
+    command = RedqCommand(stdout=io.TextIOWrapper(raw, "ascii", write_through=True))
+    command.stdout.write("Zo\xeb \u2603")
+    assert raw.getvalue() == b"Zo\\xeb \\u2603\n"
+
+
 def test_values_become_json() -> None:
     failure = Failure("ValueError", "\ud800", "", 1, 5)
     value = {
