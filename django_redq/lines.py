@@ -82,6 +82,7 @@ def _shown(value: object) -> object:
 def text_of(value: object) -> str:
     """Its text, also where it cannot be read."""
     try:
-        return str(value)
+        # What str() gives may be of a class whose methods are somebody's own.
+        return str.__str__(str(value))
     except BaseException as fault:  # noqa: BLE001 - a log line must not be what fails a task
         return f"<its text could not be read: {type(fault).__name__}>"

@@ -43,7 +43,11 @@ def appended(earlier: Sequence[Failure], latest: Failure) -> list[Failure]:
 def _type_name(error: BaseException) -> str:
     kind = type(error)
     name = kind.__qualname__
-    return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
+    try:
+        module = kind.__module__
+    except BaseException:  # noqa: BLE001 - a metaclass may raise anything
+        return name
+    return name if module == "builtins" else f"{text_of(module)}.{name}"
 
 
 def _start(text: str, limit: int) -> str:

@@ -54,6 +54,41 @@ class NoText(Exception):
         return self.args
 
 
+class Clever(str):
+    """Text with methods of its own, as lazy and marked-up text has."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key):
+        raise RuntimeError("not today")
+
+    encode = __iter__ = __getitem__
+
+
+class WithClever(Exception):
+    """One that is told in such text."""
+
+    def __str__(self):
+        return Clever("no luck")
+
+
+class Masked(type):
+    """A class that does not say where it comes from."""
+
+    @property
+    def __module__(cls):
+        raise RuntimeError("not today")
+
+
+def test_text_of_another_class_is_taken_as_text():
+    assert caught(WithClever()).error == "no luck"
+
+
+def test_a_class_that_hides_its_module_is_named_all_the_same():
+    hidden = Masked("Hidden", (Exception,), {})
+    assert describe(hidden(), 1).exception_type == "Hidden"
+
+
 def test_type_message_and_traceback_are_kept():
     kept = caught(ValueError("no luck"))
     assert kept.exception_type == "ValueError"
