@@ -137,7 +137,9 @@ class Broker:
         return self._wire.listening_client()
 
     def watch(self, on_back: Callable[[], None]) -> Callable[[], None]:
-        """Has ``on_back`` called when a node that was away is there again; what ends that."""
+        """Has ``on_back`` called when a node that was away, or another server in its place, is there;
+        what ends that.
+        """
         return self._wire.watch(on_back)
 
     def run(self, call: Call[ReplyT]) -> ReplyT:

@@ -34,7 +34,9 @@ class Wire(Protocol):
         """Whom to ask for the hints that are published."""
 
     def watch(self, on_back: Callable[[], None]) -> Callable[[], None]:
-        """Has ``on_back`` called when a part that was away is there again; what ends that."""
+        """Has ``on_back`` called when a part that was away, or another server in its place, is there;
+        what ends that.
+        """
 
     def close(self) -> None:
         """Closes the connections."""
@@ -47,12 +49,15 @@ class ServerWire:
 
     def __init__(self, client: redis.Redis) -> None:
         self.client = client
+        self._watchers: list[Callable[[], None]] = []
 
     def exchange(self, commands: Sequence[Command]) -> list[Any]:
         replies = self._pipeline(commands) if len(commands) != 1 else [self._single(commands[0])]
         if any(isinstance(one, Exception) and faults.wants_new_connection(one) for one in replies):
             # Those that others use lead nowhere, too, and fail in their own time.
             self.client.connection_pool.disconnect(inuse_connections=False)
+            for on_back in tuple(self._watchers):
+                on_back()
         return replies
 
     def _single(self, command: Command) -> Any:
@@ -74,8 +79,10 @@ class ServerWire:
         return self.client
 
     def watch(self, on_back: Callable[[], None]) -> Callable[[], None]:
-        # There are no parts: a round trip fails as a whole, and who made it finds out.
-        return lambda: None
+        # There are no parts; but of a server that was demoted not everybody finds out: who only listens
+        # to it, or asks it nothing, is told that the next round trip goes to another one.
+        self._watchers.append(on_back)
+        return lambda: self._watchers.remove(on_back)
 
     def close(self) -> None:
         self.client.close()

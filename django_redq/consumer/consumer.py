@@ -219,8 +219,10 @@ class Consumer:
         return renewer, recoverer
 
     def _node_back(self) -> None:
-        """A node of the Cluster is there again, with shards that waited."""
+        """A node of the Cluster is there again, with shards that waited; or a server was demoted."""
         self._late()
+        if self._engine.listener is not None:
+            self._engine.listener.renew()
         self._engine.fetcher.forgive()
         self._engine.wake()
 

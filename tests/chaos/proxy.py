@@ -71,7 +71,7 @@ class Proxy:
     """Listens on a port of its own and passes everything on to ``port``."""
 
     def __init__(self, port: int) -> None:
-        self._target = port
+        self.target = port
         self._listening = socket.create_server((HOST, 0))
         self._wires: list[_Wire] = []
         self._lock = threading.Lock()
@@ -163,7 +163,7 @@ class Proxy:
                 client, _ = self._listening.accept()
                 self.connections += 1
                 try:
-                    server = socket.create_connection((HOST, self._target))
+                    server = socket.create_connection((HOST, self.target))
                 except OSError:
                     client.close()
                     continue
