@@ -63,6 +63,10 @@ def is_of_the_node(error: Exception) -> bool:
     return isinstance(error, redis.ResponseError) and _says(error, *_OF_THE_NODE)
 
 
+_REFUSED = re.compile("NOPERM|ACL failure in script|The user executing the script can't")
+"""How the servers tell of a right that is missing: to a client; inside a script, Valkey and Redis."""
+
+
 def is_outage(error: BaseException) -> bool:
     """Whether the server is away or in a state that passes, so that the same call may work later."""
     if isinstance(error, (redis.ConnectionError, redis.TimeoutError, OSError)):
@@ -90,8 +94,7 @@ def is_cross_slot(error: BaseException) -> bool:
 def lacks_permission(error: BaseException) -> bool:
     """Whether the user of the connection may not do this."""
     return isinstance(error, redis.exceptions.NoPermissionError) or (
-        isinstance(error, redis.ResponseError)
-        and re.search("NOPERM|ACL failure", str(error)) is not None
+        isinstance(error, redis.ResponseError) and _REFUSED.search(str(error)) is not None
     )
 
 

@@ -16,7 +16,7 @@ import redis
 
 from django_redq.broker import calls, faults
 from django_redq.broker.calls import Call, Submission
-from django_redq.broker.sync import Broker, command_of
+from django_redq.broker.sync import Broker, command_of, full_command_of
 from django_redq.conf import get_config
 from django_redq.devserver import DevServer, free_port
 from tests.harness import Redq, until
@@ -140,6 +140,21 @@ def test_a_user_without_the_right_is_told_apart(here: Here) -> None:
         weak = redis.Redis.from_url(here.redq.url, username="weak", password="", protocol=2)
         with pytest.raises(redis.ResponseError) as caught:
             weak.get("a")
+        weak.close()
+    finally:
+        here.client.acl_deluser("weak")
+
+    assert faults.lacks_permission(caught.value)
+    assert not faults.is_outage(caught.value)
+
+
+def test_so_is_one_who_lacks_a_command_that_only_a_script_calls(here: Here) -> None:
+    rules = {"enabled": True, "nopass": True, "keys": ["*"], "channels": ["*"]}
+    here.client.acl_setuser("weak", commands=["+@all", "-xadd"], **rules)
+    try:
+        weak = redis.Redis.from_url(here.redq.url, username="weak", password="", protocol=2)
+        with pytest.raises(redis.ResponseError) as caught:
+            weak.execute_command(*full_command_of(enqueue(here)))
         weak.close()
     finally:
         here.client.acl_deluser("weak")
