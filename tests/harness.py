@@ -253,7 +253,8 @@ class Redq:
                 (entry.decode(), {name.decode(): value for name, value in fields.items()})
                 for entry, fields in self.client.xrange(key)
             ]
-        return self.client.get(key)
+        # What has gone since it was listed may be back as anything by now.
+        return self.client.get(key) if kind == "string" else None
 
 
 def _batches(items: list[str], size: int) -> Iterator[list[str]]:

@@ -29,12 +29,12 @@ KINDS = ("invoice", "ship", "email", "refund")
 class Watch:
     """What others notice: scripts that take long, pings that wait, leases that change hands."""
 
-    def __init__(self, engine, shards=SHARDS):
+    def __init__(self, engine, pinger, shards=SHARDS):
         self._client = engine.client
         self._leases = [engine.key("lease", shard=shard) for shard in range(shards)]
         self._client.config_set("slowlog-log-slower-than", SLOW_MS * 1000)
         self._client.slowlog_reset()
-        self._pinger = Pinger(engine.redq.url)
+        self._pinger = pinger
         self._holders = self.holders()
         self._begun = time.monotonic()
 
@@ -53,6 +53,20 @@ class Watch:
         if pings["p99"] > SLOW_MS:
             slow.add("PING")
         return slow, f"{seconds:.1f} s, PING p99 {pings['p99']:.1f} ms, max {pings['max']:.0f} ms"
+
+
+@pytest.fixture
+def watch():
+    """Begins a watch."""
+    pingers = []
+
+    def begin(engine, **options):
+        pingers.append(Pinger(engine.redq.url))
+        return Watch(engine, pingers[-1], **options)
+
+    yield begin
+    for pinger in pingers:
+        pinger.close()
 
 
 @pytest.fixture
@@ -112,7 +126,7 @@ def sizes(small, big):
 
 
 @sizes(5_000, 300_000)
-def test_tasks_that_are_due_at_once(guarded, calm, size):
+def test_tasks_that_are_due_at_once(guarded, calm, watch, size):
     engine, started = guarded, []
     for kind in KINDS:
         handler("default", kind=kind)(lambda task: started.append(task.queue))
@@ -120,7 +134,7 @@ def test_tasks_that_are_due_at_once(guarded, calm, size):
 
     def blow():
         seed_scheduled(engine.client, get_broker(), "default", size)
-        watch, consumer = Watch(engine), engine.start("default", "other")
+        watched, consumer = watch(engine), engine.start("default", "other")
         for shard in range(SHARDS):
             delay = engine.key("delay", shard=shard)
             engine.client.zunionstore(delay, {delay: 0})
@@ -130,7 +144,7 @@ def test_tasks_that_are_due_at_once(guarded, calm, size):
         engine.wait_until(lambda: "other" in started)
         assert len(started) < size
         engine.wait_until(lambda: size_of(engine, "delay") == 0)
-        found = watch.end()
+        found = watched.end()
         consumer.stop()
         forget(engine)
         started.clear()
@@ -189,15 +203,15 @@ def discard_in_bulk(engine, size):
         ),
     ],
 )
-def test_dead_letters(guarded, calm, act, size):
+def test_dead_letters(guarded, calm, watch, act, size):
     engine = guarded
     streams = [engine.key("stream", shard=shard) for shard in range(SHARDS)]
 
     def blow():
         seed_letters(engine.client, get_broker(), "default", size)
-        watch = Watch(engine)
+        watched = watch(engine)
         act(engine, size)
-        found = watch.end()
+        found = watched.end()
         assert DeadLetterQueue("default").count() == 0
         ready = sum(engine.client.xlen(stream) for stream in streams)
         assert ready == (size if act.__name__.startswith("replay") else 0)
@@ -208,7 +222,7 @@ def test_dead_letters(guarded, calm, act, size):
 
 
 @sizes(2_000, 20_000)
-def test_a_consumer_that_died_with_many_pending(own_engine, calm, figures, size):
+def test_a_consumer_that_died_with_many_pending(own_engine, calm, watch, figures, size):
     engine, waited = own_engine, []
     engine.configure(SHARDS=1, CONCURRENCY=8)
     started = []
@@ -222,14 +236,14 @@ def test_a_consumer_that_died_with_many_pending(own_engine, calm, figures, size)
         for some in batched([TaskSpec(None)] * size, 500):
             Producer("default").enqueue_many(some, mode="immediate")
         abandon_all(engine)
-        watch, consumer = Watch(engine, shards=1), engine.start("default")
+        watched, consumer = watch(engine, shards=1), engine.start("default")
         while len(started) < size:
             begun, newer = time.monotonic(), engine.enqueue()
             engine.wait_until(lambda: newer in started)  # noqa: B023
             waited.append(time.monotonic() - begun)
         assert len(waited) > 1, "the newer tasks had to wait until all were recovered"
         engine.assert_drained()
-        found = watch.end()
+        found = watched.end()
         consumer.stop()
         return found
 
