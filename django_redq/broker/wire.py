@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import redis
 
 from django_redq.broker import faults
+
+TELL_INTERVAL = 1.0
+"""Seconds between two words about a server that was demoted."""
 
 Command = tuple[Any, ...]
 """As redis-py takes it: name and arguments."""
@@ -50,15 +54,23 @@ class ServerWire:
     def __init__(self, client: redis.Redis) -> None:
         self.client = client
         self._watchers: list[Callable[[], None]] = []
+        self._told = -TELL_INTERVAL
 
     def exchange(self, commands: Sequence[Command]) -> list[Any]:
         replies = self._pipeline(commands) if len(commands) != 1 else [self._single(commands[0])]
         if any(isinstance(one, Exception) and faults.wants_new_connection(one) for one in replies):
             # Those that others use lead nowhere, too, and fail in their own time.
             self.client.connection_pool.disconnect(inuse_connections=False)
+            self._tell_of_it()
+        return replies
+
+    def _tell_of_it(self) -> None:
+        # Each loop finds it out by itself, too: all together must not wake each other all the time.
+        now = time.monotonic()
+        if now - self._told >= TELL_INTERVAL:
+            self._told = now
             for on_back in tuple(self._watchers):
                 on_back()
-        return replies
 
     def _single(self, command: Command) -> Any:
         execute: Callable[..., Any] = self.client.execute_command
