@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from django_redq.broker import calls
 from django_redq.broker.sync import get_broker
 from django_redq.dead_letters import DeadLetterQueue
 from django_redq.handlers import handler
@@ -249,6 +250,16 @@ def test_a_consumer_that_died_with_many_pending(own_engine, calm, watch, figures
 
     calm(blow)
     figures(f"{len(waited)} newer tasks waited up to {max(waited) * 1000:.0f} ms")
+
+
+def test_one_fetch_brings_no_more_than_a_script_may_however_much_is_asked_for(engine):
+    many = calls.MAX_SCRIPT_TASKS + 100
+    for some in batched([TaskSpec(None)] * many, 500):
+        Producer("default").enqueue_many(some, mode="immediate")
+    handler("default")(lambda task: task.id)
+    consumer = engine.consumer(concurrency=many, read_count=many)
+    assert consumer.run_once() == calls.MAX_SCRIPT_TASKS
+    assert consumer.run_once() == 100
 
 
 def abandon_all(engine):
