@@ -23,12 +23,24 @@ def clean_thread() -> Iterator[None]:
     """
     reset_queries()
     close_old_connections()
+    _check_before_use()
     try:
         yield
     finally:
         close_unfinished_transactions()
         close_old_connections()
         caches.close_all()
+
+
+def _check_before_use() -> None:
+    """Has connections that live on looked at when the run first uses them, as CONN_HEALTH_CHECKS does.
+
+    A thread that waited for hours finds many of them closed by a server or a firewall between; a web
+    process may lose a request to that, a worker would lose an attempt of a task.
+    """
+    for connection in connections.all(initialized_only=True):
+        if connection.connection is not None:
+            vars(connection)["health_check_enabled"] = True  # unknown to django-stubs
 
 
 def close_unfinished_transactions() -> None:
