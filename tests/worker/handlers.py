@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import os
+import resource
+import signal
+import time
 
 from django_redq.handlers import handler
 from tests.harness import until
@@ -65,3 +70,70 @@ def neighbour(task):
     ledger.note("begun", task)
     until(lambda: task.attempt == task.max_attempts)
     ledger.note("done", task)
+
+
+@handler("default", kind="deadly")
+def die(task):
+    """Ends its process in the way that its payload names."""
+    Ledger.here().note("begun", task)
+    _end(task.payload)
+
+
+@handler("default", kind="deadly_async")
+async def adie(task):
+    """The same on the event loop."""
+    Ledger.here().note("begun", task)
+    _end(task.payload)
+
+
+def _end(how):
+    if how == "exit":
+        os._exit(EXIT_CODE)
+    os.kill(os.getpid(), signal.Signals[how])
+    until(lambda: False)
+
+
+@handler("default", kind="swelling")
+def swell(task):
+    """Wants more memory than there is."""
+    ledger = Ledger.here()
+    ledger.note("begun", task)
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (2**33, limits[1]))
+    try:
+        bytearray(2**34)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+@handler("default", kind="long")
+def last(task):
+    """Takes as many seconds as its payload says, most of them in short steps."""
+    Ledger.here().note("begun", task)
+    ends = time.monotonic() + task.payload
+    until(lambda: time.monotonic() >= ends)
+    Ledger.here().note("done", task)
+
+
+@handler("default", kind="long_async")
+async def alast(task):
+    """The same on the event loop."""
+    Ledger.here().note("begun", task)
+    await asyncio.sleep(task.payload)
+    Ledger.here().note("done", task)
+
+
+@handler("default", kind="greedy")
+def hold_the_interpreter(task):
+    """Lets no other thread of its process run for as many seconds as its payload says, the first time."""
+    Ledger.here().note("begun", task)
+    if task.attempt == 1:
+        begun = time.perf_counter()
+        sum(itertools.repeat(1, _STEP))
+        took = time.perf_counter() - begun
+        sum(itertools.repeat(1, int(_STEP * task.payload / took)))
+    Ledger.here().note("done", task)
+
+
+_STEP = 5_000_000
+"""Additions in one call of C, by which the length of the long one is found."""
