@@ -7,6 +7,7 @@ environment variables what the test itself has by ``override_settings``:
                         its fixture fails at once
 ``REDQ_TEST_REDQ``      the setting ``REDQ``, as JSON
 ``REDQ_TEST_APPS``      more installed apps, separated by commas
+``REDQ_TEST_CLOCK``     seconds by which the process' wall clock goes wrong
 ``REDQ_TEST_DATABASE``  the path of a SQLite file; without it the database is in memory
 """
 
@@ -14,7 +15,13 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from typing import Any
+
+if "REDQ_TEST_CLOCK" in os.environ:
+    _shift, _time = int(os.environ["REDQ_TEST_CLOCK"]), time.time
+    time.time = lambda: _time() + _shift
+    time.time_ns = lambda: int((_time() + _shift) * 1e9)
 
 SECRET_KEY = "for tests only"
 USE_TZ = True

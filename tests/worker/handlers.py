@@ -9,6 +9,7 @@ import resource
 import signal
 import time
 
+from django_redq.errors import Reject
 from django_redq.handlers import handler
 from tests.harness import until
 from tests.ledger import Ledger
@@ -137,3 +138,20 @@ def hold_the_interpreter(task):
 
 _STEP = 5_000_000
 """Additions in one call of C, by which the length of the long one is found."""
+
+
+@handler("default", kind="frozen")
+def outlive_itself(task):
+    """Ends as its payload says once its second attempt has begun, and that one once the gate is open."""
+    ledger = Ledger.here()
+    ledger.note("begun", task)
+    if task.attempt > 1:
+        until(ledger.is_open)
+        ledger.note("done", task)
+        return
+    until(lambda: ledger.of("begun", task_id=task.id, attempt=2))
+    ledger.note("late", task)
+    if task.payload == "failed":
+        raise ValueError("too late")
+    if task.payload == "rejected":
+        raise Reject("too late")
