@@ -105,7 +105,7 @@ class StaleDelivery(RedqError):
     def __init__(self, queue: str, task_id: str) -> None:
         self.queue = queue
         self.task_id = task_id
-        super().__init__(f"task {task_id} of {queue!r} is held by another consumer by now")
+        super().__init__(f"task {task_id} of {queue!r} is not held by this consumer any more")
 
 
 class DeadLetterNotFound(RedqError, LookupError):

@@ -144,12 +144,15 @@ class Settler:
         if isinstance(reply, tuple):
             answer, part.held[0].letter_id = reply
             reply = [answer]
+        settled = 0
         for held, answer in zip(part.held, reply, strict=True):
-            if answer is Settled.STALE:
-                self._stale(held)
-            else:
+            # At the first try "before" means: by another, who took it over and is through with it.
+            if answer is Settled.DONE or (answer is Settled.BEFORE and held.was_tried):
                 self._settled(held)
-        return sum(answer is not Settled.STALE for answer in reply)
+                settled += 1
+            else:
+                self._stale(held)
+        return settled
 
     def _left_pending(self, group: Sequence[Held]) -> None:
         self._let_go(group)

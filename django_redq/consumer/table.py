@@ -44,6 +44,8 @@ class Held:
     """The entry ID of its dead letter, once that is written."""
     cancel: Callable[[], None] | None = None
     """Ends an async run whose ownership is lost."""
+    was_tried: bool = False
+    """Settling it was tried before, and whether that was done is not known."""
     given_up: bool = False
     """We cancel its run, or would if there were one: what it ends in is not settled."""
 
@@ -235,12 +237,19 @@ class Table:
 
     def put_back(self, unsettled: Iterable[Held]) -> None:
         """They could not be settled this time."""
-        self._finished.extendleft(reversed(list(unsettled)))
+        self._finished.extendleft(reversed(_tried(unsettled)))
 
     def put_aside(self, unsettled: Iterable[Held]) -> None:
         """Their shard is away while others are not: they are settled when it is back."""
         until = time.monotonic() + ASIDE
-        self._aside.extend((until, held) for held in unsettled)
+        self._aside.extend((until, held) for held in _tried(unsettled))
 
     def _is_over(self, now: float) -> bool:
         return bool(self._aside) and self._aside[0][0] <= now
+
+
+def _tried(unsettled: Iterable[Held]) -> list[Held]:
+    tried = list(unsettled)
+    for held in tried:
+        held.was_tried = True
+    return tried

@@ -38,6 +38,19 @@ def hold(task):
     ledger.note("done", task)
 
 
+@handler("default", kind="told")
+def end_as_told(task):
+    """Runs until the test opens the gate, then ends as its payload says."""
+    ledger = Ledger.here()
+    ledger.note("begun", task)
+    until(ledger.is_open)
+    if task.payload == "fails":
+        raise ValueError("no luck")
+    if task.payload == "rejected":
+        raise Reject("no use")
+    ledger.note("done", task)
+
+
 @handler("default", kind="flaky")
 def fail_once(task):
     """Fails in its first attempt."""
