@@ -96,6 +96,8 @@ def _announce_death(held: Held, outcome: Dead) -> None:
 def _letter(held: Held, outcome: Dead) -> DeadLetter:
     """The dead letter as it was just written."""
     one, failure = held.delivery, outcome.failure
+    # The entry ID bears Redis' time.
+    died_at, _, _ = held.letter_id.partition("-")
     return DeadLetter(
         task_id=one.task_id,
         task=held.task,
@@ -108,7 +110,7 @@ def _letter(held: Held, outcome: Dead) -> DeadLetter:
         exception_type=failure.exception_type,
         traceback=failure.traceback,
         attempts=failure.attempt,
-        failed_at=from_ms(failure.at),
+        failed_at=from_ms(int(died_at) if died_at else failure.at),
         replayable=one.record is not None,
         idempotency_key=held.key,
         consumer=held.died_on,

@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from django_redq.errors import Reject
+from django_redq.handlers import handler
 from tests.engine import as_json
 
 HOUR = 3600
@@ -126,3 +128,21 @@ def test_leases_go_by_the_clock_of_redis(quick, ledger, shift):
 
 def owner_of(engine):
     return (engine.client.get(engine.key("lease")) or b"").decode()
+
+
+@both_ways
+def test_of_a_death_is_told_when_redis_saw_it(quick, monkeypatch, shift):
+    engine = quick
+    heard = engine.heard()
+
+    @handler("default")
+    def reject(task):
+        raise Reject
+
+    real = time.time
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time", lambda: real() + shift)
+        engine.enqueue()
+        engine.consumer().run_once()
+    (told,) = heard.wait("task_dead_lettered")
+    assert is_now(engine, told["letter"].failed_at.timestamp())
