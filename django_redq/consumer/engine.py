@@ -62,6 +62,7 @@ class Engine(Loop):
         self.fatal: ConfigurationError | None = None
         self._hinted = False
         self._opened = False
+        self._asked = False
         self._full_fetches = 0
 
     def heard(self, channel: str, message: str) -> None:
@@ -123,6 +124,7 @@ class Engine(Loop):
         return settled, len(arrived)
 
     def _round_trip(self, plan: Plan, arrived: list[Held]) -> int:
+        self._asked = bool(plan.calls)
         finished = self.table.take_finished(SETTLE_LIMIT)
         parts = self.settler.batch(finished)
         try:
@@ -225,7 +227,8 @@ class Engine(Loop):
         """Hints tell nothing while there is more than it can take, and cost a wake-up each."""
         if self.listener is None or not plan.calls:
             return
-        if not self.fetcher.hungry:
+        # On a Cluster it may have to look elsewhere, and that is not for want of slots.
+        if not self.fetcher.left_behind:
             self._full_fetches = 0
             self.listener.listen()
             return
@@ -240,6 +243,8 @@ class Engine(Loop):
     def _pause(self) -> float:
         if self.draining or not self.table.has_room:
             return self._options.block_timeout
+        if self._asked and self.fetcher.has_unasked:
+            return 0.0
         if self.listener is None or not self.listener.listening:
             self.fetcher.poll_in(POLL_INTERVAL)
         return self.fetcher.next_poll_in()

@@ -64,16 +64,20 @@ class Fetcher:
         self._hints = 0
         self._hints_at_plan = 0
         self._next_poll = 0.0
+        self.left_behind = False
+        """Whether the last fetch may have left something where it looked."""
         self.paused_queues: set[str] = set()
         """Queues that the last answers said are paused."""
 
     @property
     def hungry(self) -> bool:
         """Whether some shard may have more than it gave."""
-        return (
-            self._quiet < len(self._rotation) - len(self._bad)
-            or time.monotonic() >= self._next_poll
-        )
+        return self.has_unasked or time.monotonic() >= self._next_poll
+
+    @property
+    def has_unasked(self) -> bool:
+        """Whether some shard was not asked since the last hint: on a Cluster one fetch asks a few."""
+        return self._quiet < len(self._rotation) - len(self._bad)
 
     def hint(self) -> None:
         """Something became ready somewhere; safe from any thread."""
@@ -197,7 +201,8 @@ class Fetcher:
         if not plan.reserved:
             return
         # What a hint tells may have come after the script looked.
-        if brought >= plan.reserved or self._hints != self._hints_at_plan:
+        self.left_behind = brought >= plan.reserved or self._hints != self._hints_at_plan
+        if self.left_behind:
             self._quiet = 0
             return
         self._quiet += len(plan.shards) if self._broker.spans_shards else len(plan.calls)

@@ -351,3 +351,13 @@ def test_an_unknown_kind_runs_once_a_newer_worker_is_there(engine):
 
     at_now(engine).run_once()
     assert seen == [2]
+
+
+def test_a_round_over_all_shards_is_gone_through_without_a_wait(engine, setup):
+    engine.configure(SHARDS=4)
+    loop = engine.consumer(concurrency=1)._engine
+    pauses = [loop.step() for _ in range(4)]
+    # A Cluster is asked as many shards at a time as there are free slots.
+    rounds = 4 if setup == "cluster" else 1
+    assert pauses[: rounds - 1] == [0.0] * (rounds - 1)
+    assert all(pauses[rounds - 1 :])

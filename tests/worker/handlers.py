@@ -168,3 +168,9 @@ def outlive_itself(task):
         raise ValueError("too late")
     if task.payload == "rejected":
         raise Reject("too late")
+
+
+@handler("default", kind="timed")
+def tell_how_late(task):
+    """Notes how many microseconds ago its payload was read off the clock that all processes share."""
+    Ledger.here().note(str(int((time.monotonic() - task.payload) * 1e6)), task)
