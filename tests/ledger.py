@@ -59,7 +59,9 @@ class Ledger:
         """Everything that was noted, in order."""
         if not self.path.exists():
             return []
-        parts = [line.split() for line in self.path.read_text().splitlines()]
+        # What is being written at this moment may be seen in part.
+        whole, _, _ = self.path.read_text().rpartition("\n")
+        parts = [line.split() for line in whole.splitlines()]
         return [
             Note(what, task_id, "" if kind == "-" else kind, int(attempt), int(pid))
             for what, task_id, kind, attempt, pid in parts

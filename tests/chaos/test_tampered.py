@@ -178,8 +178,8 @@ def test_what_is_ready(engine, work, at_work, blow):
         engine.wait_until(lambda: ready in work.runs)
     else:
         engine.wait_until(lambda: tombs(engine) == [ready])
+    engine.wait_until(lambda: engine.task(ready) is None)
     assert work.runs.count(ready) == (blow is without_entry)
-    assert engine.task(ready) is None
 
 
 def test_a_parked_suspects_entry(engine, work, at_work):
