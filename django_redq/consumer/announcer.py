@@ -60,7 +60,11 @@ class Announcer:
 
     def _work(self) -> None:
         while (announcement := self._queue.get()) is not None:
-            Context().run(_cleanly, announcement)
+            try:
+                Context().run(_cleanly, announcement)
+            except Exception:
+                # Cleaning up has failed, and must not leave everybody untold from now on.
+                logger.exception("cleaning up after an announcement failed; it goes on")
 
 
 def _cleanly(announcement: Announcement) -> None:

@@ -47,14 +47,17 @@ def close_unfinished_transactions() -> None:
     """Closes the connections of this thread on which a transaction is still open."""
     for connection in connections.all(initialized_only=True):
         wants_autocommit = connection.settings_dict["AUTOCOMMIT"]
-        if connection.connection is not None and (
-            connection.in_atomic_block or (wants_autocommit and not connection.autocommit)
-        ):
+        # One that was closed inside its block is still in it, with a connection or without.
+        in_block = connection.in_atomic_block or connection.closed_in_transaction
+        is_open = connection.connection is not None
+        if in_block or (is_open and wants_autocommit and not connection.autocommit):
             logger.warning(
                 "a run left a transaction open on database %r; it is rolled back", connection.alias
             )
-            # What close() refuses inside an atomic block is what a crashed run left behind.
+            # All that Django forgets when a block ends, and that keeps close() from closing.
             connection.in_atomic_block = False
+            connection.closed_in_transaction = False
+            vars(connection)["atomic_blocks"] = []  # unknown to django-stubs
             connection.savepoint_ids = []
             connection.needs_rollback = False
             connection.run_on_commit = []

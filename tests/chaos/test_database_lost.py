@@ -128,6 +128,13 @@ def break_a_transaction(database, task):
     raise ValueError
 
 
+def close_inside_of_a_block(database, task):
+    transaction.atomic(using=ALIAS).__enter__()
+    write("lost")
+    connections[ALIAS].close()
+    raise ValueError
+
+
 def leave_autocommit_off(database, task):
     connections[ALIAS].set_autocommit(False)
     write("lost")
@@ -136,7 +143,13 @@ def leave_autocommit_off(database, task):
 
 @pytest.mark.parametrize(
     "blow",
-    [cut_inside_of_a_block, stop_inside_of_a_block, break_a_transaction, leave_autocommit_off],
+    [
+        cut_inside_of_a_block,
+        stop_inside_of_a_block,
+        break_a_transaction,
+        close_inside_of_a_block,
+        leave_autocommit_off,
+    ],
 )
 @pytest.mark.parametrize("kind", ["", "async"])
 def test_a_run_that_ends_in_the_middle(database, run, blow, kind):
@@ -145,7 +158,8 @@ def test_a_run_that_ends_in_the_middle(database, run, blow, kind):
     def body(task):
         if task.attempt == 1:
             blow(database, task)
-        write("kept")
+        with transaction.atomic(using=ALIAS, durable=True):
+            write("kept")
 
     assert run(body, kind) == [1, 2]
     assert run(lambda _: write("the next"), kind) == [1]

@@ -13,7 +13,8 @@ from django.db import connection, connections, transaction
 from django.test import override_settings
 from django.utils import timezone, translation
 
-from django_redq.handlers import handler
+from django_redq.handlers import dead_letter_handler, handler
+from tests.harness import PATIENCE
 
 VARIABLE = contextvars.ContextVar("VARIABLE", default="clean")
 both = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
@@ -288,3 +289,26 @@ def test_a_run_whose_cleaning_up_fails_has_done_its_work_all_the_same(
     assert len(seen) == 3
     assert consumer.counts == {"Done": 3}
     assert "the connection cannot be closed" in caplog.text
+
+
+def test_an_announcement_whose_cleaning_up_fails_is_not_the_last_one(engine, monkeypatch, caplog):
+    engine.configure(MAX_ATTEMPTS=1)
+    told = threading.Semaphore(0)
+
+    def refuse():
+        raise OSError("the connection cannot be closed")
+
+    def fail():
+        raise ValueError
+
+    @dead_letter_handler("default")
+    def tell(letter):
+        told.release()
+
+    each_run(False, fail)
+    monkeypatch.setattr("django_redq.consumer.database.close_unfinished_transactions", refuse)
+    consumer = run_three(engine)
+    assert consumer.counts == {"Dead": 3}
+    for _ in range(3):
+        assert told.acquire(timeout=PATIENCE)
+    assert "cleaning up after an announcement failed" in caplog.text
