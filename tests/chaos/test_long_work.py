@@ -29,7 +29,7 @@ def start(engine, ledger, concurrency):
         ("long", 3, 0.5),
         ("long_async", 3, 0.5),
         # One call of C that lets no other thread run: up to two thirds of PENDING_MIN_IDLE.
-        ("greedy", 2, 6),
+        ("greedy", 2, 9),
     ],
 )
 def test_long_work_is_done_once(engine, ledger, kind, seconds, min_idle, concurrency):

@@ -58,7 +58,8 @@ def test_several_at_once_die_and_their_neighbours_are_done(engine, ledger, figur
         begun = [note.attempt for note in ledger.of("begun", task_id=task_id)]
         assert begun == sorted(set(begun))
         assert begun[-1] == 3
-    assert sorted(note.task_id for note in ledger.of("done")) == sorted(neighbours)
+    # Who was killed between its work and the acknowledgement is done twice, and that is all.
+    assert ledger.done() == neighbours
     assert set(deaths) <= CODES
     figures(
         f"{len(poison)} tasks killed {len(deaths)} processes; {len(neighbours)} neighbours done"
