@@ -16,7 +16,7 @@ there (see :class:`tests.harness.Redq`):
 
 * ``@pytest.mark.every_server`` runs the test once on each flavour: Valkey, the installed Redis,
   and Redis 6.2. One that is not here is skipped with the reason.
-* ``@pytest.mark.every_setup`` runs it once more under Sentinels and on a Cluster; ``pytest --setup
+* ``@pytest.mark.every_setup`` runs it once more on a Cluster, and under Sentinels by make chaos; ``pytest --setup
   cluster`` has every test that asks for ``redq`` run there.
 * ``own_server(**options)`` starts a server for this test alone, to be killed, restarted or paused
   (see :class:`django_redq.devserver.DevServer`); ``own_redq`` is ``redq`` on such a server, with
@@ -83,10 +83,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     wanted = {mark.name for mark in metafunc.definition.iter_markers()}
     servers = list(FLAVOURS) if "every_server" in wanted else ["valkey"]
-    setups = SETUPS[1:] if "every_setup" in wanted and "setup" in metafunc.fixturenames else ()
-    if setups:
-        # Not each server in each setup.
-        pairs = [*(("server", one) for one in servers), *((one, "valkey") for one in setups)]
+    if "every_setup" in wanted and "setup" in metafunc.fixturenames:
+        # Not each server in each setup. A client that Sentinels lead differs in whom it connects to only.
+        pairs = [*(("server", one) for one in servers), ("cluster", "valkey")]
+        pairs.append(pytest.param("sentinels", "valkey", marks=pytest.mark.long))
         metafunc.parametrize(("setup", "server"), pairs, indirect=True)
     elif "every_server" in wanted and "server" in metafunc.fixturenames:
         metafunc.parametrize("server", servers, indirect=True)

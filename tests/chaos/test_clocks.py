@@ -13,7 +13,10 @@ from tests.engine import as_json
 HOUR = 3600
 LONG = 1000
 """Seconds of a delay that no test waits for."""
-both_ways = pytest.mark.parametrize("shift", [HOUR, -HOUR], ids=["ahead", "behind"])
+both_ways = pytest.mark.parametrize(
+    "shift",
+    [pytest.param(HOUR, id="ahead"), pytest.param(-HOUR, id="behind", marks=pytest.mark.long)],
+)
 
 
 @pytest.fixture
