@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from django_redq.broker import faults
+from django_redq.broker.wire import Watchers
 from django_redq.lines import get_logger
 
 logger = get_logger("django_redq.cluster")
@@ -36,7 +37,8 @@ class Absences:
         self._look = look
         self._lock = threading.Lock()
         self._away: dict[str, _Absence] = {}
-        self._watchers: list[Callable[[], None]] = []
+        self.watchers = Watchers()
+        """Told when a node is back."""
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -67,17 +69,6 @@ class Absences:
             )
         return faults.Away.of(node, error)
 
-    def watch(self, on_back: Callable[[], None]) -> Callable[[], None]:
-        """Has ``on_back`` called when a node is back; what ends that."""
-        with self._lock:
-            self._watchers.append(on_back)
-
-        def end() -> None:
-            with self._lock:
-                self._watchers.remove(on_back)
-
-        return end
-
     def close(self) -> None:
         """Ends the thread."""
         self._closed.set()
@@ -103,9 +94,8 @@ class Absences:
             is_last = not self._away
             if is_last:
                 self._thread = None
-            watchers = list(self._watchers) if back else []
         for node in sorted(back):
             logger.info("node %s is back, or another has its place", node)
-        for on_back in watchers:
-            on_back()
+        if back:
+            self.watchers.tell()
         return is_last

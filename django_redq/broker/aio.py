@@ -65,7 +65,7 @@ class AsyncBroker:
             for command in commands:
                 pipe.execute_command(*command)
             replies: list[Any] = await pipe.execute(raise_on_error=False)
-        if any(isinstance(one, Exception) and faults.wants_new_connection(one) for one in replies):
+        if any(map(faults.wants_new_connection, replies)):
             await self.client.connection_pool.disconnect(inuse_connections=False)
         return replies
 

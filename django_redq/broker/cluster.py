@@ -226,7 +226,7 @@ class ClusterWire:
             return self._listeners[node.name]
 
     def watch(self, on_back: Callable[[], None]) -> Callable[[], None]:
-        return self._absences.watch(on_back)
+        return self._absences.watchers.watch(on_back)
 
     def close(self) -> None:
         self._absences.close()

@@ -56,9 +56,12 @@ class Away(redis.ConnectionError):
         return cls(f"the node {node} is away: {in_words(reason)}")
 
 
+_NO_ANSWER = (redis.ConnectionError, redis.TimeoutError, OSError)
+
+
 def is_of_the_node(error: Exception) -> bool:
     """Whether what a node of a Cluster said, or did not say, is about all that it would be asked."""
-    if isinstance(error, (redis.ConnectionError, redis.TimeoutError, OSError)):
+    if isinstance(error, _NO_ANSWER):
         return True
     return isinstance(error, redis.ResponseError) and _says(error, *_OF_THE_NODE)
 
@@ -69,7 +72,7 @@ _REFUSED = re.compile("NOPERM|ACL failure in script|The user executing the scrip
 
 def is_outage(error: BaseException) -> bool:
     """Whether the server is away or in a state that passes, so that the same call may work later."""
-    if isinstance(error, (redis.ConnectionError, redis.TimeoutError, OSError)):
+    if isinstance(error, _NO_ANSWER):
         return True
     if isinstance(error, redis.exceptions.RedisClusterException):
         # No RedisError, though it says that no node can be reached, or none has the slot.
@@ -79,9 +82,9 @@ def is_outage(error: BaseException) -> bool:
     return isinstance(error, redis.ResponseError) and _says(error, *_PASSING)
 
 
-def wants_new_connection(error: BaseException) -> bool:
-    """Whether the connection leads to a server that was demoted meanwhile."""
-    return isinstance(error, redis.ResponseError) and _says(error, "READONLY", "UNBLOCKED")
+def wants_new_connection(reply: object) -> bool:
+    """Whether a reply says that the connection leads to a server that was demoted meanwhile."""
+    return isinstance(reply, redis.ResponseError) and _says(reply, "READONLY", "UNBLOCKED")
 
 
 def is_cross_slot(error: BaseException) -> bool:

@@ -14,9 +14,9 @@ from typing import Any, TypeVar, cast
 import redis
 
 from django_redq.broker.alias import resolve
-from django_redq.broker.sync import Broker, make_wire
+from django_redq.broker.sync import Broker, Shared, make_wire
 from django_redq.broker.wire import Command
-from django_redq.conf import Config, get_config
+from django_redq.conf import Config
 
 ReplyT = TypeVar("ReplyT")
 
@@ -74,24 +74,13 @@ class PatientBroker(Broker):
         return _in_time(lambda: super(PatientBroker, self)._exchange(commands))
 
 
-_lock = threading.Lock()
-_shared: PatientBroker | None = None
-
-
 def operator_broker() -> Broker:
     """The broker of web pages, one a process, beside that of :func:`get_broker`.
 
     Raises:
         ConfigurationError: the settings lead to no server.
     """
-    global _shared  # noqa: PLW0603 - one pool a process is the point
-    config = get_config()
-    with _lock:
-        if _shared is None or _shared.config is not config:
-            if _shared is not None:
-                _shared.close()
-            _shared = _make(config)
-        return _shared
+    return _shared.get()
 
 
 def _make(config: Config) -> PatientBroker:
@@ -103,3 +92,6 @@ def _make(config: Config) -> PatientBroker:
         sentinel_options={**connection.sentinel_options, **limits},
     )
     return PatientBroker(config, make_wire(hasty))
+
+
+_shared = Shared(_make)

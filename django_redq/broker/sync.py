@@ -264,18 +264,35 @@ def spread_replies(
     return results
 
 
-_lock = threading.Lock()
-_shared: Broker | None = None
+class Shared:
+    """One broker a process, made anew when the configuration has changed.
+
+    Args:
+        make: makes it; nothing is connected before it is used.
+    """
+
+    def __init__(self, make: Callable[[Config], Broker]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._broker: Broker | None = None
+
+    def get(self) -> Broker:
+        """The broker for the configuration as it is now."""
+        config = get_config()
+        broker = self._broker
+        if broker is not None and broker.config is config:
+            return broker
+        with self._lock:
+            if self._broker is None or self._broker.config is not config:
+                if self._broker is not None:
+                    self._broker.close()
+                self._broker = self._make(config)
+            return self._broker
+
+
+_shared = Shared(Broker)
 
 
 def get_broker() -> Broker:
     """The process's broker for the configuration as it is now."""
-    global _shared  # noqa: PLW0603 - one pool a process is the point
-    config = get_config()
-    if _shared is None or _shared.config is not config:
-        with _lock:
-            if _shared is None or _shared.config is not config:
-                if _shared is not None:
-                    _shared.close()
-                _shared = Broker(config)
-    return _shared
+    return _shared.get()

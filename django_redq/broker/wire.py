@@ -46,6 +46,23 @@ class Wire(Protocol):
         """Closes the connections."""
 
 
+class Watchers:
+    """Who wants to be told that something is back."""
+
+    def __init__(self) -> None:
+        self._all: list[Callable[[], None]] = []
+
+    def watch(self, on_back: Callable[[], None]) -> Callable[[], None]:
+        """Has ``on_back`` called by :meth:`tell`; what ends that."""
+        self._all.append(on_back)
+        return lambda: self._all.remove(on_back)
+
+    def tell(self) -> None:
+        """Tells all of them."""
+        for on_back in tuple(self._all):
+            on_back()
+
+
 class ServerWire:
     """To one server, whether it is found by its address or by Sentinels."""
 
@@ -53,12 +70,12 @@ class ServerWire:
 
     def __init__(self, client: redis.Redis) -> None:
         self.client = client
-        self._watchers: list[Callable[[], None]] = []
+        self._watchers = Watchers()
         self._told = -TELL_INTERVAL
 
     def exchange(self, commands: Sequence[Command]) -> list[Any]:
         replies = self._pipeline(commands) if len(commands) != 1 else [self._single(commands[0])]
-        if any(isinstance(one, Exception) and faults.wants_new_connection(one) for one in replies):
+        if any(map(faults.wants_new_connection, replies)):
             # Those that others use lead nowhere, too, and fail in their own time.
             self.client.connection_pool.disconnect(inuse_connections=False)
             self._tell_of_it()
@@ -69,8 +86,7 @@ class ServerWire:
         now = time.monotonic()
         if now - self._told >= TELL_INTERVAL:
             self._told = now
-            for on_back in tuple(self._watchers):
-                on_back()
+            self._watchers.tell()
 
     def _single(self, command: Command) -> Any:
         execute: Callable[..., Any] = self.client.execute_command
@@ -93,8 +109,7 @@ class ServerWire:
     def watch(self, on_back: Callable[[], None]) -> Callable[[], None]:
         # There are no parts; but of a server that was demoted not everybody finds out: who only listens
         # to it, or asks it nothing, is told that the next round trip goes to another one.
-        self._watchers.append(on_back)
-        return lambda: self._watchers.remove(on_back)
+        return self._watchers.watch(on_back)
 
     def close(self) -> None:
         self.client.close()
