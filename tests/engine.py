@@ -230,6 +230,10 @@ class Engine:
             return set()
         return {one["name"].decode() for one in self.client.xinfo_consumers(stream, group)}
 
+    def lease_owner(self, queue: str = "default", shard: int = 0) -> str:
+        """Which scheduler has the lease; empty where none has."""
+        return (self.client.get(self.key("lease", queue, shard)) or b"").decode()
+
     def dead(self, queue: str = "default") -> list[dict[str, str]]:
         """The dead letters of all shards, their fields as text."""
         letters = []

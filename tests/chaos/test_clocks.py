@@ -54,6 +54,17 @@ def is_now(engine, seconds):
     return abs(seconds - redis_now(engine)) < 60
 
 
+def wait_for_a_renewal(engine, left):
+    """Waits until what runs down is wound up again."""
+    seen = [left()]
+
+    def has_risen():
+        seen.append(left())
+        return seen[-1] > seen[-2]
+
+    engine.wait_until(has_risen)
+
+
 @both_ways
 def test_a_delay_is_counted_from_the_call(quick, monkeypatch, shift):
     engine = quick
@@ -100,11 +111,8 @@ def test_ownership_goes_by_the_clock_of_redis(quick, ledger, shift):
     ledger.wait_for("begun", 1)
     spawn(engine, ledger, "redq_consume", "default", shift=-shift)
     # Renewals come and go, and the other takes nothing over.
-    renewed = 0
-    while renewed < 3:
-        before = engine.pending()[0]["idle"]
-        engine.wait_until(lambda before=before: engine.pending()[0]["idle"] < before)
-        renewed += 1
+    for _ in range(3):
+        wait_for_a_renewal(engine, lambda: -engine.pending()[0]["idle"])
     assert [note.attempt for note in ledger.of("begun")] == [1]
     owner.kill()
     ledger.wait_for("begun", 2, task_id=task_id)
@@ -116,21 +124,14 @@ def test_ownership_goes_by_the_clock_of_redis(quick, ledger, shift):
 def test_leases_go_by_the_clock_of_redis(quick, ledger, shift):
     engine = quick
     owner = spawn(engine, ledger, "redq_scheduler", "--instance-id", "owner", shift=shift)
-    engine.wait_until(lambda: owner_of(engine).startswith("owner"))
+    engine.wait_until(lambda: engine.lease_owner().startswith("owner"))
     spawn(engine, ledger, "redq_scheduler", "--instance-id", "standby", shift=-shift)
-    renewed = 0
-    while renewed < 3:
-        left = engine.client.pttl(engine.key("lease"))
-        assert 0 < left <= 1000
-        engine.wait_until(lambda left=left: engine.client.pttl(engine.key("lease")) > left)
-        renewed += 1
-    assert owner_of(engine).startswith("owner")
+    for _ in range(3):
+        assert 0 < engine.client.pttl(engine.key("lease")) <= 1000
+        wait_for_a_renewal(engine, lambda: engine.client.pttl(engine.key("lease")))
+    assert engine.lease_owner().startswith("owner")
     owner.kill()
-    engine.wait_until(lambda: owner_of(engine).startswith("standby"))
-
-
-def owner_of(engine):
-    return (engine.client.get(engine.key("lease")) or b"").decode()
+    engine.wait_until(lambda: engine.lease_owner().startswith("standby"))
 
 
 @both_ways

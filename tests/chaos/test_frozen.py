@@ -173,18 +173,18 @@ def test_a_scheduler_promotes_nothing_once_another_has_its_lease(quick, ledger):
     engine = quick
     spawn(engine, ledger, "redq_consume", "default")
     frozen = spawn(engine, ledger, "redq_scheduler", "--instance-id", "frozen")
-    engine.wait_until(lambda: lease_of(engine).startswith("frozen"))
+    engine.wait_until(lambda: engine.lease_owner().startswith("frozen"))
     frozen.send(signal.SIGSTOP)
     other = spawn(engine, ledger, "redq_scheduler", "--instance-id", "other")
-    engine.wait_until(lambda: lease_of(engine).startswith("other"))
+    engine.wait_until(lambda: engine.lease_owner().startswith("other"))
 
     frozen.send(signal.SIGCONT)
     ids = {engine.enqueue(delay=0.1) for _ in range(5)}
     engine.wait_until(lambda: ledger.done() == ids)
     frozen.wait_for("holds the leases of 0 of 1 shards")
-    assert lease_of(engine).startswith("other")
+    assert engine.lease_owner().startswith("other")
     assert other.terminate() == 0
-    engine.wait_until(lambda: lease_of(engine).startswith("frozen"))
+    engine.wait_until(lambda: engine.lease_owner().startswith("frozen"))
     ids.add(engine.enqueue(delay=0.1))
     engine.wait_until(lambda: ledger.done() == ids)
     assert len(ledger.of("done")) == len(ids)
@@ -194,26 +194,22 @@ def test_a_scheduler_promotes_nothing_once_another_has_its_lease(quick, ledger):
 def test_a_scheduler_leaves_what_is_due_to_the_owner_of_the_lease(quick, ledger):
     engine = quick
     frozen = spawn(engine, ledger, "redq_scheduler", "--instance-id", "frozen")
-    engine.wait_until(lambda: lease_of(engine).startswith("frozen"))
+    engine.wait_until(lambda: engine.lease_owner().startswith("frozen"))
     frozen.send(signal.SIGSTOP)
     heir = spawn(engine, ledger, "redq_scheduler", "--instance-id", "heir", "--lease-ttl", "600")
-    engine.wait_until(lambda: lease_of(engine).startswith("heir"))
+    engine.wait_until(lambda: engine.lease_owner().startswith("heir"))
     # The heir stands still, too, so that there is something that the former owner must not move.
     heir.send(signal.SIGSTOP)
     for _ in range(5):
         engine.enqueue(delay=0.001)
     frozen.send(signal.SIGCONT)
     frozen.wait_for("holds the leases of 0 of 1 shards")
-    assert lease_of(engine).startswith("heir")
+    assert engine.lease_owner().startswith("heir")
     assert engine.client.zcard(engine.key("delay")) == 5
 
     heir.send(signal.SIGCONT)
     engine.wait_until(lambda: engine.client.xlen(engine.key("stream")) == 5)
     assert [heir.terminate(), frozen.terminate()] == [0, 0]
-
-
-def lease_of(engine):
-    return (engine.client.get(engine.key("lease")) or b"").decode()
 
 
 def test_two_consumers_of_one_host_name_and_pid_are_two(patient, twins):
