@@ -6,7 +6,7 @@ sent twice: a script whose reply is late would run again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 import redis
@@ -16,6 +16,7 @@ from redis.asyncio import cluster as aio_cluster
 from redis.asyncio import retry as aio_retry
 from redis.asyncio import sentinel as aio_sentinel
 from redis.backoff import NoBackoff
+from redis.client import PubSub
 from redis.retry import Retry
 from redis.sentinel import SentinelManagedConnection
 
@@ -118,6 +119,12 @@ _ASYNC = _Kit(
     cluster_node=aio_cluster.ClusterNode,
     retry=aio_retry.Retry,
 )
+
+
+def pubsub_of(client: redis.Redis) -> PubSub:
+    """Its way to listen to channels."""
+    make: Callable[[], PubSub] = client.pubsub  # without types before redis-py 8.2
+    return make()
 
 
 def make_client(connection: ConnectionConfig) -> redis.Redis:

@@ -12,6 +12,7 @@ from typing import Any
 import redis
 
 from django_redq.broker import faults, rights
+from django_redq.broker.connection import pubsub_of
 from django_redq.broker.keys import due_channel, wake_channel
 from django_redq.broker.sync import Broker
 
@@ -115,7 +116,7 @@ def _publish(client: redis.Redis, channels: list[str]) -> None:
 
 
 def _subscribe(client: redis.Redis, channels: list[str]) -> None:
-    with client.pubsub() as pubsub:  # type: ignore[no-untyped-call] # redis-py leaves it so
+    with pubsub_of(client) as pubsub:
         for channel in channels:
             pubsub.subscribe(channel)
             pubsub.get_message(timeout=5)

@@ -248,6 +248,14 @@ class Broker:
             return True
         return False
 
+    def is_away(self, error: BaseException) -> bool:
+        """Whether an error is an outage of all that there is: of a Cluster one node may be away, or refuse
+        for now, and whoever works on many shards goes on with the others.
+        """
+        if not faults.is_outage(error):
+            return False
+        return self.spans_shards or not isinstance(error, (faults.Away, redis.ResponseError))
+
     def close(self) -> None:
         """Closes its connections."""
         self._wire.close()

@@ -11,6 +11,7 @@ from typing import Any
 import redis
 
 from django_redq.broker import faults, rights
+from django_redq.broker.connection import pubsub_of
 from django_redq.lines import get_logger
 
 logger = get_logger("django_redq.wakeups")
@@ -119,7 +120,7 @@ class WakeListener:
 
     def _listen(self) -> None:
         self._renewed.clear()
-        with self._connect().pubsub() as pubsub:  # type: ignore[no-untyped-call] # as above
+        with pubsub_of(self._connect()) as pubsub:
             self._pubsub = pubsub
             pubsub.subscribe(*self._channels)
             awaited = set(self._channels)

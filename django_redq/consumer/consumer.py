@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from django_redq.broker import calls, faults
+from django_redq.broker.calls import Shard
 from django_redq.broker.sync import Broker, get_broker
 from django_redq.broker.wakeups import WakeListener
 from django_redq.consumer.engine import Engine
@@ -21,6 +22,9 @@ from django_redq.outcome import Release
 from django_redq.service import Outage
 
 logger = get_logger("django_redq.consumer")
+
+RENEW_GRACE = 3.0
+"""Seconds in which all consumers find out that a node is back, and renew."""
 
 
 class Consumer:
@@ -203,10 +207,19 @@ class Consumer:
         return self._once
 
     def _new_engine(self, *, inline: bool) -> Engine:
-        return Engine(self._broker, self.options, self._outage, inline=inline, on_late=self._late)
+        return Engine(
+            self._broker,
+            self.options,
+            self._outage,
+            inline=inline,
+            on_late=self._late,
+            on_doubt=self._doubt,
+        )
 
     def _helpers(self, engine: Engine) -> tuple[Renewer, Recoverer]:
-        renewer = Renewer(self._broker, self.options, engine.table, self._outage, self._late)
+        renewer = Renewer(
+            self._broker, self.options, engine.table, self._outage, self._late, self._doubt
+        )
         recoverer = Recoverer(
             self._broker,
             self.options,
@@ -220,7 +233,12 @@ class Consumer:
 
     def _node_back(self) -> None:
         """A node of the Cluster is there again, with shards that waited; or a server was demoted."""
-        self._late()
+        if self._broker.spans_shards:
+            self._late()
+        else:
+            # Which shards were away each loop finds out; of the others nobody must wait for long.
+            self._recoverer.hold_off(RENEW_GRACE)
+            self._renewer.wake()
         if self._engine.listener is not None:
             self._engine.listener.renew()
         self._engine.fetcher.forgive()
@@ -230,3 +248,7 @@ class Consumer:
         """Renewals were late or Redis was away: renew first, recover nothing for a while."""
         self._recoverer.hold_off()
         self._renewer.wake()
+
+    def _doubt(self, shard: Shard) -> None:
+        """A shard did not answer while others did."""
+        self._recoverer.doubt(shard)

@@ -42,16 +42,18 @@ class Engine(Loop):
         *,
         inline: bool,
         on_late: Callable[[], None],
+        on_doubt: Callable[[Shard], None],
     ) -> None:
         super().__init__(outage)
         self._broker = broker
         self._options = options
         self._on_late = on_late
+        self._on_doubt = on_doubt
         self.table = Table(options.capacity, self.wake)
         self.announcer = Announcer(inline=inline)
-        self.settler = Settler(options, self.table, self.announcer)
+        self.settler = Settler(broker, options, self.table, self.announcer)
         self._orphans: set[Shard] = set()
-        self.fetcher = Fetcher(broker, options, self.table, self._orphans.add)
+        self.fetcher = Fetcher(broker, options, self.table, self._unsure)
         kind = InlineExecutor if inline else ThreadedExecutor
         self.executor: Executor = kind(options, self.table.finish)
         self.listener: WakeListener | None = None
@@ -74,6 +76,10 @@ class Engine(Loop):
     def look_for_orphans(self) -> None:
         """Something may bear this consumer's name that it does not know of: a reply was lost."""
         self._orphans.update(self._options.shards)
+
+    def _unsure(self, shard: Shard) -> None:
+        self._orphans.add(shard)
+        self._on_doubt(shard)
 
     def on_reconnect(self) -> None:
         if self.listener is not None:
@@ -126,10 +132,11 @@ class Engine(Loop):
     def _round_trip(self, plan: Plan, arrived: list[Held]) -> int:
         self._asked = bool(plan.calls)
         finished = self.table.take_finished(SETTLE_LIMIT)
-        parts = self.settler.batch(finished)
         try:
+            parts = self.settler.batch(finished)
             replies = self._broker.run_many([*(part.call for part in parts), *plan.calls])
-        except faults.REDIS_ERRORS:
+        except Exception:
+            # Whatever it is, it must lose no task and no slot.
             self.table.put_back(finished)
             self.table.unreserve(plan.reserved)
             # What it delivered is looked for before the next fetch.
@@ -160,7 +167,7 @@ class Engine(Loop):
         try:
             deliveries = self.fetcher.accept(plan, replies)
             return [held for one in deliveries if (held := self._take_in(one)) is not None]
-        except faults.REDIS_ERRORS:
+        except Exception:
             self._orphans.update(plan.shards)
             raise
         finally:
@@ -182,22 +189,18 @@ class Engine(Loop):
             self._orphans.discard(shard)
             try:
                 self._adopt_orphans_of(shard)
-            except faults.Away:
-                self._orphans.add(shard)
-            except faults.REDIS_ERRORS:
-                self._orphans.add(shard)
-                raise
+            except faults.REDIS_ERRORS as error:
+                # Of a shard with a fault of its own the fetcher tells.
+                if faults.is_outage(error):
+                    self._orphans.add(shard)
+                if self._broker.is_away(error):
+                    raise
 
     def _adopt_orphans_of(self, shard: Shard) -> None:
         cursor: str | None = "-"
         while cursor is not None:
             call = calls.pending_page(shard, owner=self._options.name, start=cursor)
-            try:
-                page = self._broker.run(call)
-            except faults.REDIS_ERRORS as error:
-                if faults.is_outage(error):
-                    raise
-                return  # the fetcher tells of a shard with a fault of its own
+            page = self._broker.run(call)
             for row in page.rows:
                 self._adopt(row)
             cursor = page.cursor

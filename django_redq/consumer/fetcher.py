@@ -12,7 +12,7 @@ from django_redq.broker.calls import Call, Shard
 from django_redq.broker.delivery import Delivery, FetchItem
 from django_redq.broker.sync import Broker
 from django_redq.consumer.options import Options
-from django_redq.consumer.table import Table, process_is_empty
+from django_redq.consumer.table import Table, process_has_aside, process_is_empty
 from django_redq.lines import get_logger
 
 logger = get_logger("django_redq.consumer")
@@ -159,7 +159,7 @@ class Fetcher:
                 self._note_away(plan.shards[at])
                 continue
             if isinstance(reply, Exception):
-                if self._broker.spans_shards or not faults.is_outage(reply):
+                if self._broker.is_away(reply) or not faults.is_outage(reply):
                     raise reply
                 # One node of a Cluster refuses; what the others delivered is to be run.
                 self._note_error(plan.shards[at], faults.in_words(reply), told, AWAY_PAUSE)
@@ -230,7 +230,8 @@ class Fetcher:
         shard = self._wants_turn()
         if shard is None or time.monotonic() < self._next_turn:
             return
-        done = process_is_empty()
+        # What lies aside may lie long, and until then it would never be empty.
+        done = process_is_empty() or process_has_aside()
         self._next_turn = 0.0 if done else time.monotonic() + TURN_INTERVAL
         queue = self._options.queues[shard.queue]
         ttl_ms = 0 if done else int(queue.pending_min_idle * 1000)
@@ -244,7 +245,7 @@ class Fetcher:
 
     def _wants_turn(self) -> Shard | None:
         """The shard whose suspect has been parked so long that this process should empty itself."""
-        if self._emptying is not None:
+        if self._emptying is not None or process_has_aside():
             return self._emptying
         waiting = [shard for shard, parked in self._parked.items() if parked >= PATIENCE]
         return waiting[0] if waiting else None

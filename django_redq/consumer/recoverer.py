@@ -18,6 +18,7 @@ from django_redq.consumer import failure
 from django_redq.consumer.announcer import Announcer
 from django_redq.consumer.deeds import Deed, allowed_for, deed_for
 from django_redq.consumer.options import Options
+from django_redq.consumer.respite import Respites
 from django_redq.consumer.run import identify
 from django_redq.consumer.settler import letter_of
 from django_redq.consumer.table import GATE, Held, Table
@@ -59,7 +60,9 @@ class Recoverer(Loop):
         self._submit = submit
         self._on_orphan = on_orphan
         table.on_room = self.wake
-        self._not_before = 0.0
+        self._respites = Respites(
+            {shard: options.queues[shard.queue].pending_min_idle for shard in options.shards}
+        )
         self._next_round = 0.0
         self._to_the_end = True
         self._rotation = deque(options.shards)
@@ -72,12 +75,9 @@ class Recoverer(Loop):
     def step(self) -> float:
         """What is waiting, or one round; seconds until the next."""
         now = time.monotonic()
-        if self._not_before > now:
-            self.wait_for_none()
-            return self._not_before - now
         is_due = now >= self._next_round
         if self._waiting and not is_due:
-            self._take_waiting()
+            self._go_on_with_waiting()
         elif is_due or self._is_behind:
             if is_due:
                 self._next_round = now + self._options.recovery_interval
@@ -85,17 +85,29 @@ class Recoverer(Loop):
             self._is_behind = self._is_behind and (handled > 0 or bool(self._waiting))
         if self._is_behind and not self._waiting:
             return 0.0
+        self._next_round = min(self._next_round, self._respites.next_end())
         # The table wakes it when there is a slot for what is waiting.
         return max(self._next_round - time.monotonic(), 0.01)
 
     def on_failure(self) -> None:
         """The failed round trip may have claimed something all the same."""
         self._on_orphan()
+        self._respites.doubt(self._options.shards)
+        # That it is over has to be learnt from an answer.
+        self._next_round = 0.0
 
-    def hold_off(self) -> None:
-        """Recovers nothing for one PENDING_MIN_IDLE: live owners may be late with their renewals."""
-        longest = max(queue.pending_min_idle for queue in self._options.queues.values())
-        self._not_before = time.monotonic() + longest
+    def doubt(self, shard: Shard) -> None:
+        """The shard did not answer, so that owners are late with their renewals; safe from any thread.
+
+        From its next answer on it is left alone for one PENDING_MIN_IDLE.
+        """
+        self._respites.doubt([shard])
+
+    def hold_off(self, longest: float = float("inf")) -> None:
+        """Recovers nothing for one PENDING_MIN_IDLE, and for ``longest`` seconds at the most: live
+        owners may be late with their renewals. Safe from any thread.
+        """
+        self._respites.give(self._options.shards, longest)
         self.wake()
 
     def recover(self) -> int:
@@ -108,23 +120,25 @@ class Recoverer(Loop):
         self._to_the_end = to_the_end
         self._is_behind = False
         self._rotation.rotate(-1)
-        return sum(self._recover_if_well(shard) for shard in [*self._rotation])
+        asked = [shard for shard in self._rotation if self._respites.wants_asking(shard)]
+        return sum(self._if_well(shard, self._recover_shard) for shard in asked)
 
     def wait_for_none(self) -> None:
         """Gives up what was left for want of a slot, until the next round."""
         self._waiting.clear()
         self._table.await_none()
 
-    def _recover_if_well(self, shard: Shard) -> int:
+    def _if_well(self, shard: Shard, recover: Callable[[Shard], int]) -> int:
         try:
-            handled = self._recover_shard(shard)
-        except faults.Away:
-            # It may have claimed something all the same.
-            self._on_orphan()
-            return 0
+            handled = recover(shard)
         except faults.REDIS_ERRORS as error:
-            if faults.is_outage(error):
+            if self._broker.is_away(error):
                 raise
+            if faults.is_outage(error):
+                # It may have claimed something all the same.
+                self._on_orphan()
+                self.doubt(shard)
+                return 0
             if shard not in self._bad:
                 self._bad.add(shard)
                 logger.warning(
@@ -148,6 +162,8 @@ class Recoverer(Loop):
                     shard, min_idle_ms=min_idle_ms, start=cursor, limit=left - handled
                 )
             )
+            if self._respites.answered(shard):
+                return handled
             handled += self._handle(shard, page.rows, min_idle_ms)
             cursor = page.cursor
         self._is_behind = self._is_behind or cursor is not None
@@ -191,6 +207,13 @@ class Recoverer(Loop):
                 shard.queue,
             )
         return dropped > 0
+
+    def _go_on_with_waiting(self) -> None:
+        shard = self._waiting[0][0]
+        if self._respites.covers(shard):
+            self.wait_for_none()
+        else:
+            self._if_well(shard, lambda _: self._take_waiting())
 
     def _take_waiting(self) -> int:
         """Claims for this process what it has slots for; how many it got."""

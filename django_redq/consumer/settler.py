@@ -11,11 +11,12 @@ from typing import Any
 from django_redq.broker import calls, faults
 from django_redq.broker.calls import Call, Letter, Settled, Shard
 from django_redq.broker.state import State
+from django_redq.broker.sync import Broker
 from django_redq.codec import decode_failures, encode_failures
 from django_redq.consumer.announcer import Announcer
 from django_redq.consumer.failure import appended
 from django_redq.consumer.options import Options
-from django_redq.consumer.table import Held, Place, Table
+from django_redq.consumer.table import ASIDE, Held, Place, Table
 from django_redq.errors import StaleDelivery
 from django_redq.lines import get_logger, one_line
 from django_redq.outcome import Dead, Done, Drop, Failure, Keep, Release, RetryAt
@@ -34,13 +35,17 @@ class Part:
 class Settler:
     """Settles what has finished. ``counts`` tells how many tasks ended in what."""
 
-    def __init__(self, options: Options, table: Table, announcer: Announcer) -> None:
+    def __init__(
+        self, broker: Broker, options: Options, table: Table, announcer: Announcer
+    ) -> None:
+        self._broker = broker
         self._options = options
         self._table = table
         self._announcer = announcer
         self._shards = {(shard.queue, shard.number): shard for shard in options.shards}
         self.counts: Counter[str] = Counter()
         self._told_left: deque[Place] = deque(maxlen=1000)
+        self._refusing: set[Shard] = set()
 
     def batch(self, finished: Sequence[Held]) -> list[Part]:
         """The calls that settle these, grouped by shard and kind."""
@@ -108,22 +113,46 @@ class Settler:
         Raises:
             redis.RedisError: a call could not be done for now; its tasks are kept for the next try.
         """
-        settled, trouble = 0, None
+        settled = 0
+        trouble: Exception | None = None
         for part, reply in zip(parts, replies, strict=True):
-            if isinstance(reply, faults.Away):
-                self._table.put_aside(part.held)
-            elif isinstance(reply, Exception):
-                trouble = self._refused(part, reply) or trouble
-            else:
-                settled += self._answered(part, reply)
+            try:
+                settled += self._accept_one(part, reply)
+            except Exception as error:  # noqa: BLE001 - raised when the others are dealt with
+                trouble = error
         if trouble is not None:
             raise trouble
         return settled
 
-    def _refused(self, part: Part, error: Exception) -> Exception | None:
-        if faults.is_outage(error):
+    def _accept_one(self, part: Part, reply: Any) -> int:
+        if not isinstance(reply, Exception):
+            self._refusing.discard(self._shard_of(part))
+            return self._answered(part, reply)
+        if self._broker.is_away(reply):
             self._table.put_back(part.held)
-            return error
+            raise reply
+        if faults.is_outage(reply):
+            self._put_aside(part, reply)
+        else:
+            self._give_up(part, reply)
+        return 0
+
+    def _put_aside(self, part: Part, error: Exception) -> None:
+        self._table.put_aside(part.held)
+        shard = self._shard_of(part)
+        # Of a node that is away everybody is told already.
+        if isinstance(error, faults.Away) or shard in self._refusing:
+            return
+        self._refusing.add(shard)
+        logger.warning(
+            "shard %d of %r cannot be settled in, the others go on; tried every %g s: %s",
+            shard.number,
+            shard.queue,
+            ASIDE,
+            faults.in_words(error),
+        )
+
+    def _give_up(self, part: Part, error: Exception) -> None:
         one = part.held[0].delivery
         logger.error(
             "Redis refuses to settle %d task(s) of shard %d of %r, which others will run again: %s",
@@ -133,7 +162,10 @@ class Settler:
             faults.in_words(error),
         )
         self._let_go(part.held)
-        return None
+
+    def _shard_of(self, part: Part) -> Shard:
+        one = part.held[0].delivery
+        return self._shards[one.queue, one.shard]
 
     def _answered(self, part: Part, reply: Any) -> int:
         self._let_go(part.held)

@@ -75,6 +75,11 @@ def process_is_empty() -> bool:
     return all(table.is_empty for table in _all_tables())
 
 
+def process_has_aside() -> bool:
+    """Whether something that is done here waits for a shard that is away."""
+    return any(table.has_aside for table in _all_tables())
+
+
 def process_runs_suspect() -> bool:
     """Whether a suspect runs here, so that nothing else may be taken."""
     return any(table.has_suspect for table in _all_tables())

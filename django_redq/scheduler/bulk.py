@@ -204,7 +204,7 @@ class BulkCarrier:
         """An outage ends the turn; what is wrong with one shard does not keep the others waiting."""
         if isinstance(error, faults.Away):
             return
-        if faults.is_outage(error):
+        if self._broker.is_away(error):
             raise error
         self._say_once(logging.WARNING, f"{what}, the rest goes on: {faults.in_words(error)}")
 

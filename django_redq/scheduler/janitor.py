@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from django_redq.broker import calls, faults
 from django_redq.broker.calls import Call, Repair, Shard
@@ -101,7 +100,7 @@ class Janitor(Loop):
                 put_back += self._repaired(shard, reply)
             else:
                 self._cursors.pop(shard, None)
-                _pass_on(reply)
+                self._pass_on(reply)
         return put_back
 
     def _repair_call(self, shard: Shard) -> Call[Repair]:
@@ -131,7 +130,7 @@ class Janitor(Loop):
         for shard, reply in zip(due, self._broker.run_many(batch), strict=True):
             self._forgot[shard] = now
             if isinstance(reply, Exception):
-                _pass_on(reply)
+                self._pass_on(reply)
             elif reply:
                 logger.info("forgot %d dead consumer name(s) of %r", len(reply), shard.queue)
 
@@ -142,11 +141,19 @@ class Janitor(Loop):
                 continue
             held = {shard.number for shard in self._leases.held if shard.queue == queue.name}
             if held:
-                trimmed += trim(self._broker, queue, held, TRIM_LIMIT, self._now)
+                trimmed += self._trim_queue(queue, held)
         return trimmed
 
+    def _trim_queue(self, queue: QueueConfig, held: set[int]) -> int:
+        try:
+            return trim(self._broker, queue, held, TRIM_LIMIT, self._now)
+        except faults.REDIS_ERRORS as error:
+            if self._broker.is_away(error) or not faults.is_outage(error):
+                raise
+            # A node went, or refuses; what was removed elsewhere is seen by the next round.
+            return 0
 
-def _pass_on(reply: Any) -> None:
-    """An outage ends the step; a shard that is away or has a fault of its own is not ours to tell of."""
-    if faults.is_outage(reply) and not isinstance(reply, faults.Away):
-        raise reply
+    def _pass_on(self, error: Exception) -> None:
+        """An outage ends the step; a shard that is away or has a fault of its own is not ours to tell of."""
+        if self._broker.is_away(error):
+            raise error

@@ -149,13 +149,10 @@ class Ticker(Loop):
         return full
 
     def _refused(self, shard: Shard, error: Exception) -> Exception | None:
-        if isinstance(error, faults.Away):
-            self.leases.failed(shard)
-            return None
-        if faults.is_outage(error):
+        if self._broker.is_away(error):
             return error
         self.leases.failed(shard)
-        if shard not in self._bad:
+        if shard not in self._bad and not isinstance(error, faults.Away):
             self._bad.add(shard)
             logger.warning(
                 "shard %d of %r cannot be scheduled, the others go on: %s",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -290,3 +291,32 @@ def test_a_consumer_that_is_never_idle_takes_lost_tasks_in_turn_with_others(engi
     assert set(started) == {*lost, *late}
     # Five of the first ten, one more where the first was at work before they were seen.
     assert set(lost) <= set(started[:11])
+
+
+def test_who_finds_redis_back_recovers_nothing_before_its_owners_could_renew(own_engine, caplog):
+    engine, runs = own_engine, working()
+    engine.enqueue()
+    engine.abandon()
+    consumer = engine.consumer(recovery_interval=0.01)
+    recoverer = consumer._recoverer
+    engine.redq.server.kill()
+    for _ in range(2):
+        recoverer.guarded_step()
+    # Each of them has asked.
+    assert consumer._outage._failing == {"recoverer": 2}
+    engine.redq.server.start()
+    recoverer.guarded_step()
+    assert consumer._outage._failing == {}
+    recoverer.guarded_step()
+    assert [row["consumer"] for row in engine.pending()] == [GHOST]
+    assert runs == []
+
+
+def test_a_node_that_is_back_holds_recovery_off_for_a_moment_only(engine, monkeypatch):
+    consumer = engine.consumer(pending_min_idle=1000)
+    # As on a Cluster.
+    monkeypatch.setattr(consumer._broker, "spans_shards", False)
+    consumer._node_back()
+    assert consumer._recoverer._respites.next_end() < time.monotonic() + 500
+    consumer._late()
+    assert consumer._recoverer._respites.next_end() > time.monotonic() + 500
