@@ -57,7 +57,6 @@ class Absences:
         with self._lock:
             is_new = node not in self._away
             self._away[node] = _Absence(key, error)
-            # A thread does not live on in a process that was forked.
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="redq-nodes", daemon=True)
                 self._thread.start()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -20,6 +21,9 @@ from django_redq.broker.wire import Command
 
 MAX_REDIRECTIONS = 5
 """Times that a command follows a slot to another node."""
+FAILED_START = 0.5
+"""Seconds that the error of a start that failed is given to others, who would each wait for their own."""
+_NOBODY = "of a slot that none serves"
 
 
 class _Leg:
@@ -94,6 +98,7 @@ class ClusterWire:
         self._make_listener = make_listener
         self._lock = threading.Lock()
         self._cluster: Any = None
+        self._failed: tuple[float, Exception] | None = None
         self._listeners: dict[str, redis.Redis] = {}
         self._absences = Absences(self._look)
 
@@ -105,8 +110,25 @@ class ClusterWire:
         if self._cluster is None:
             with self._lock:
                 if self._cluster is None:
-                    self._cluster = self._make_client()
+                    self._cluster = self._started()
         return self._cluster
+
+    def _started(self) -> Any:
+        if self._failed is not None and time.monotonic() - self._failed[0] < FAILED_START:
+            raise redis.ConnectionError(faults.in_words(self._failed[1]))
+        try:
+            return self._make_client()
+        except faults.REDIS_ERRORS as error:
+            self._failed = (time.monotonic(), error)
+            raise
+
+    def _learn_slots(self) -> Any:
+        """Asks who has which; what is known stands where that fails."""
+        cluster = self._known_cluster()
+        # What redis-py raises over a half-formed answer is no Redis error.
+        with suppress(Exception):
+            cluster.nodes_manager.initialize()
+        return cluster
 
     def exchange(self, commands: Sequence[Command]) -> list[Any]:
         """One round trip; :class:`faults.Away` in the place of what went to a node that is away.
@@ -120,7 +142,7 @@ class ClusterWire:
             try:
                 targets[at] = (self._node_of(command), False)
             except redis.exceptions.SlotNotCoveredError as error:
-                replies[at] = self._note("of a slot that none serves", command, error)
+                replies[at] = self._note(_NOBODY, command, error)
         for _ in range(MAX_REDIRECTIONS):
             self._ask(commands, targets, replies)
             targets = self._redirected(replies)
@@ -180,9 +202,7 @@ class ClusterWire:
         }
         if not found:
             return {}
-        cluster = self._known_cluster()
-        with suppress(*faults.REDIS_ERRORS):
-            cluster.nodes_manager.initialize()
+        cluster = self._learn_slots()
         targets = {}
         for at, error in found.items():
             node = cluster.get_node(host=error.host, port=error.port)
@@ -201,9 +221,7 @@ class ClusterWire:
         return {node.name for node in self._known_cluster().get_primaries()}
 
     def _look(self, away: Mapping[str, str]) -> set[str]:
-        cluster = self._known_cluster()
-        with suppress(*faults.REDIS_ERRORS):
-            cluster.nodes_manager.initialize()
+        cluster = self._learn_slots()
         return {name for name, key in away.items() if self._is_served(cluster, name, key)}
 
     def _is_served(self, cluster: Any, name: str, key: str) -> bool:
@@ -211,6 +229,9 @@ class ClusterWire:
             node = cluster.get_node_from_key(key)
             if node.name == name:
                 node.redis_connection.execute_command("EXISTS", key)
+        except redis.exceptions.SlotNotCoveredError:
+            # It has that slot no more, whether it answers or not.
+            return name != _NOBODY
         except faults.REDIS_ERRORS:
             return False
         return True

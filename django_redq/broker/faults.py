@@ -42,6 +42,8 @@ some of them only, and each is a ResponseError, no ConnectionError)."""
 
 _OF_THE_NODE = ("LOADING", "READONLY", "MASTERDOWN", "UNBLOCKED", "BUSY", "CLUSTERDOWN")
 """Of these, what a server says to every call alike, whatever it is about."""
+_SLOT_IS_DOWN = "Hash slot not served"
+"""The CLUSTERDOWN of a single slot that has no owner."""
 
 
 class Away(redis.ConnectionError):
@@ -63,7 +65,9 @@ def is_of_the_node(error: Exception) -> bool:
     """Whether what a node of a Cluster said, or did not say, is about all that it would be asked."""
     if isinstance(error, _NO_ANSWER):
         return True
-    return isinstance(error, redis.ResponseError) and _says(error, *_OF_THE_NODE)
+    if not isinstance(error, redis.ResponseError) or _SLOT_IS_DOWN in str(error):
+        return False
+    return _says(error, *_OF_THE_NODE)
 
 
 _REFUSED = re.compile("NOPERM|ACL failure in script|The user executing the script can't")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -273,7 +274,7 @@ def spread_replies(
 
 
 class Shared:
-    """One broker a process, made anew when the configuration has changed.
+    """One broker a process, made anew when the configuration has changed, and after a fork.
 
     Args:
         make: makes it; nothing is connected before it is used.
@@ -281,6 +282,11 @@ class Shared:
 
     def __init__(self, make: Callable[[Config], Broker]) -> None:
         self._make = make
+        self._forget()
+        # Its locks, threads and connections are the parent's.
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
         self._lock = threading.Lock()
         self._broker: Broker | None = None
 

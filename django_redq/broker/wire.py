@@ -9,6 +9,9 @@ from typing import Any, Protocol
 import redis
 
 from django_redq.broker import faults
+from django_redq.lines import get_logger
+
+logger = get_logger("django_redq.wire")
 
 TELL_INTERVAL = 1.0
 """Seconds between two words about a server that was demoted."""
@@ -60,7 +63,11 @@ class Watchers:
     def tell(self) -> None:
         """Tells all of them."""
         for on_back in tuple(self._all):
-            on_back()
+            try:
+                on_back()
+            except Exception:
+                # A fault of ours must not keep the others from hearing of it.
+                logger.exception("telling that a server is back failed; it goes on")
 
 
 class ServerWire:

@@ -96,6 +96,7 @@ class Table:
         self._reserved = 0
         self._recovered = 0
         self._suspects = 0
+        self._suspects_aside = 0
         self._is_awaited = False
         """Whether recovered tasks wait, be it for a slot or because of their limit."""
         self._is_kept = False
@@ -121,8 +122,8 @@ class Table:
 
     @property
     def has_suspect(self) -> bool:
-        """Whether it holds a task that must be alone."""
-        return self._suspects > 0
+        """Whether it holds a task that must be alone, and is not through with it."""
+        return self._suspects > self._suspects_aside
 
     @property
     def has_finished(self) -> bool:
@@ -226,9 +227,11 @@ class Table:
         self._let_go_of_finished()
 
     def _let_go_of_finished(self) -> None:
-        with contextlib.suppress(IndexError):  # several threads may finish at the same time
-            self._finished.extend(held for _, held in self._aside)
-            self._aside.clear()
+        # Several threads may finish at the same time.
+        with contextlib.suppress(IndexError):
+            while True:
+                self.remove(self._take_aside())
+        with contextlib.suppress(IndexError):
             while True:
                 self.remove(self._finished.popleft())
 
@@ -237,7 +240,7 @@ class Table:
         finished = self._finished
         now = time.monotonic()
         while self._is_over(now):
-            finished.append(self._aside.popleft()[1])
+            finished.append(self._take_aside())
         return [finished.popleft() for _ in range(min(limit, len(finished)))]
 
     def put_back(self, unsettled: Iterable[Held]) -> None:
@@ -247,7 +250,14 @@ class Table:
     def put_aside(self, unsettled: Iterable[Held]) -> None:
         """Their shard is away while others are not: they are settled when it is back."""
         until = time.monotonic() + ASIDE
-        self._aside.extend((until, held) for held in _tried(unsettled))
+        for held in _tried(unsettled):
+            self._aside.append((until, held))
+            self._suspects_aside += held.delivery.is_last_chance
+
+    def _take_aside(self) -> Held:
+        held = self._aside.popleft()[1]
+        self._suspects_aside -= held.delivery.is_last_chance
+        return held
 
     def _is_over(self, now: float) -> bool:
         return bool(self._aside) and self._aside[0][0] <= now

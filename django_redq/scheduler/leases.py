@@ -26,7 +26,8 @@ class Leases:
 
     def __init__(self, shards: Sequence[Shard], instance: str, ttl: float) -> None:
         self.instance = instance
-        self.held: set[Shard] = set()
+        self.held: frozenset[Shard] = frozenset()
+        """Another one each time it changes, for other threads go through it."""
         self._ttl = ttl
         self._by_channel: dict[str, dict[int, Shard]] = {}
         for shard in shards:
@@ -85,10 +86,10 @@ class Leases:
         self._offset = promotion.now / 1000 - now
         self._upkeep[shard] = now + self._ttl / 3
         if promotion.held:
-            self.held.add(shard)
+            self.held |= {shard}
             self._note_due(shard, promotion.next_due)
             return
-        self.held.discard(shard)
+        self.held -= {shard}
         self._due.pop(shard, None)
         if promotion.lapses_in is not None:
             lapse = now + promotion.lapses_in / 1000 + 0.01
@@ -108,13 +109,13 @@ class Leases:
 
     def failed(self, shard: Shard) -> None:
         """The shard answered with an error."""
-        self.held.discard(shard)
+        self.held -= {shard}
         self._due.pop(shard, None)
         self._upkeep[shard] = time.monotonic() + BAD_SHARD_PAUSE
 
     def forget(self) -> None:
         """All leases were given up."""
-        self.held.clear()
+        self.held = frozenset()
         self._due.clear()
 
 

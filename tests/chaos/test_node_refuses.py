@@ -1,4 +1,4 @@
-"""One node of a Cluster refuses to write for now: its shards wait, and every loop goes on with the others."""
+"""One node of a Cluster refuses to write for now, or to serve a slot: its shards wait, and every loop goes on with the others."""
 
 from __future__ import annotations
 
@@ -42,6 +42,15 @@ class Hit:
             yield
         finally:
             self._client.config_set("min-replicas-to-write", 0)
+
+    @contextlib.contextmanager
+    def missing(self, key):
+        slot = self._client.execute_command("CLUSTER", "KEYSLOT", key)
+        self._client.execute_command("CLUSTER", "DELSLOTS", slot)
+        try:
+            yield
+        finally:
+            self._client.execute_command("CLUSTER", "ADDSLOTS", slot)
 
     @property
     def all_ids(self):
@@ -184,3 +193,20 @@ def test_a_suspect_has_nobody_empty_himself_who_cannot(engine, hit, monkeypatch)
         until(lambda: later in work.runs)
     engine.wait_counts(consumer, Done=3)
     assert sorted(work.runs) == sorted([stays, suspect, later])
+
+
+def test_a_slot_that_nobody_serves_is_missing_alone(engine, hit, log):
+    work = Gated()
+    work.gate.set()
+    consumer = engine.start("default")
+    engine.enqueue()
+    engine.wait_counts(consumer, Done=1)
+    lost = max(hit.ids)
+    key = engine.key("stream", shard=shard_of(lost, SHARDS))
+    with hit.missing(key):
+        for task_id in hit.all_ids - {lost}:
+            engine.enqueue(task_id=task_id)
+        engine.wait_counts(consumer, Done=len(hit.all_ids))
+        assert "is away" not in log.text
+    engine.enqueue(task_id=lost)
+    engine.wait_counts(consumer, Done=len(hit.all_ids) + 1)

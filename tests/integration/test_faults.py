@@ -232,6 +232,7 @@ def test_a_cluster_that_does_not_serve_its_slots_is_a_state_that_passes(
     errors = refused(place)
 
     assert all(faults.is_outage(error) for error in errors)
+    assert not any(faults.is_of_the_node(error) for error in errors)
     assert not any(faults.is_cross_slot(error) for error in errors)
     place.close()
     corner.close()

@@ -179,3 +179,12 @@ def test_what_was_given_up_is_forgotten(leases, shards, clock):
     leases.forget()
     assert leases.held == set()
     assert leases.to_promote() == []
+
+
+def test_who_goes_through_those_held_is_not_disturbed(leases, clock, shards):
+    leases.note(shards[0], held(clock))
+    before = leases.held
+    leases.note(shards[1], held(clock))
+    leases.failed(shards[0])
+    assert before == {shards[0]}
+    assert leases.held == {shards[1]}

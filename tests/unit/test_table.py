@@ -10,7 +10,13 @@ import pytest
 from django_redq.broker.delivery import Delivery
 from django_redq.broker.state import NEW
 from django_redq.consumer import table as tables
-from django_redq.consumer.table import Held, Table, process_is_empty, process_runs_suspect
+from django_redq.consumer.table import (
+    Held,
+    Table,
+    process_has_aside,
+    process_is_empty,
+    process_runs_suspect,
+)
 from django_redq.outcome import Done
 
 
@@ -164,3 +170,30 @@ def test_a_closed_table_holds_only_what_still_runs():
     some.finish(running, Done())
     assert some.is_empty
     assert not some.has_finished
+
+
+def test_what_lies_aside_is_held_takes_no_slot_and_comes_again(monkeypatch):
+    some, one = table(1), held()
+    some.add(one)
+    some.finish(one, Done())
+    some.put_aside(some.take_finished(1))
+    assert (len(some), some.has_aside, some.has_finished) == (1, True, False)
+    assert one.was_tried
+    assert process_has_aside()
+    assert some.reserve(1) == 1
+    monkeypatch.setattr(tables.time, "monotonic", lambda: float("inf"))
+    assert some.take_finished(1) == [one]
+    assert not some.has_aside
+
+
+def test_a_suspect_that_lies_aside_is_beside_nobody():
+    some, suspect = table(2), held(suspect=True)
+    some.add(suspect)
+    some.finish(suspect, Done())
+    assert some.has_suspect
+    some.put_aside(some.take_finished(1))
+    assert not some.has_suspect
+    assert some.has_room
+    some.close()
+    assert some.is_empty
+    assert not some.has_suspect
